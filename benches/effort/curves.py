@@ -18,8 +18,7 @@ LINES = {
     "channel": "channel",
     "table": "channel with a table",
     "nested": "nested",
-    "bucket": "bucket, f16",
-    "bucket q8": "bucket, q8",
+    "bucket": "bucket",
 }
 WIDTH, PANEL, PLOT, HEIGHT = 920, 460, 270, 260
 LEFT, TOP = 56, 46

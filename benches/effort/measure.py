@@ -52,8 +52,6 @@ def perplexity(pelton, model, text, *more):
 WINDOWS = ["--context", 256, "--windows", 12]
 # the share of a format's bytes that are codes, which effort reads for live inputs alone
 CODES = {"Q8_0": 32 / 34, "Q4_0": 16 / 18}
-# bytes of the codes of sorted buckets
-BUCKETS = {"bucket": 2, "bucket q8": 1}
 
 
 def weights(pelton, model):
@@ -69,9 +67,9 @@ def read(whole, parts, share, mode):
     for tensor in parts:
         inputs, outputs = tensor["shape"]
         codes = CODES.get(tensor["type"], 0)
-        if mode in BUCKETS:
-            # a code for each, and of each input the mean magnitudes of its 16 ranks, or of its 8 and their levels
-            total += BUCKETS[mode] * share * inputs * outputs + 64 * inputs
+        if mode == "bucket":
+            # a code for each, and of each input the mean magnitudes of its 16 ranks
+            total += 2 * share * inputs * outputs + 64 * inputs
         else:
             total += tensor["bytes"] * (1 - codes + codes * share)
     return round(total)
@@ -121,7 +119,6 @@ def modes(pelton, model, other, floats, folder):
     yield "table", model, EFFORTS[1:], f",table={table}"
     _, plain = calibrated(pelton, model, other, folder, "nested")
     yield "nested", model, EFFORTS[1:], f",mode=nested,table={plain}"
-    yield "bucket q8", model, EFFORTS[1:], ",mode=bucket,format=q8,table=uniform"
     if floats:
         yield "bucket", floats, EFFORTS[1:], ",mode=bucket,table=uniform"
 

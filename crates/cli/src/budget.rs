@@ -43,6 +43,11 @@ impl Budget {
         }
     }
 
+    /// Bytes of the whole memory.
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory
+    }
+
     /// Bytes for the model's file.
     pub(crate) fn bytes(&self) -> u64 {
         (self.memory as f64 * SHARE) as u64
@@ -65,7 +70,7 @@ fn gpu(device: Device) -> Option<GpuMemory> {
     use pelton::gpu::{Kind, choose};
     let adapter = match device {
         Device::Auto => choose(None),
-        Device::Gpu(number) => choose(number),
+        Device::Gpu(number) | Device::GpuAndCpu(number) => choose(number),
         _ => return None,
     };
     let adapter = adapter.ok()?;

@@ -5,8 +5,7 @@ use std::{path::PathBuf, str::FromStr};
 use clap::ValueEnum;
 use etcetera::BaseStrategy;
 use pelton::{
-    BucketFormat, DraftSource, EffortLevel, EffortMode, EffortOptions, EffortTables, LoadOptions,
-    Model,
+    DraftSource, EffortLevel, EffortMode, EffortOptions, EffortTables, LoadOptions, Model,
 };
 
 use crate::output::note;
@@ -18,8 +17,8 @@ pub(crate) struct EffortArgs {
     /// less exact
     ///
     /// E is above 0 and at most 1 (docs/effort.md). Keys may follow, separated by commas. mode is channel, nested
-    /// or bucket. table is auto, uniform or a file of `pelton effort calibrate`. The mode bucket has format (f16
-    /// or q8), ranks, and buckets, a file of `pelton effort pack`. The first load of a model measures thresholds,
+    /// or bucket. table is auto, uniform or a file of `pelton effort calibrate`. The mode bucket has ranks
+    /// and buckets, a file of `pelton effort pack`. The first load of a model measures thresholds,
     /// which takes up to a minute. On a GPU a load measures whether E is faster, and else runs the whole model; the
     /// word always runs E.
     #[arg(long, value_name = "E[,KEY=VALUE...]")]
@@ -27,7 +26,7 @@ pub(crate) struct EffortArgs {
 }
 
 /// The keys of the flag.
-const KEYS: &str = "always, mode, table, format, ranks or buckets";
+const KEYS: &str = "always, mode, table, ranks or buckets";
 
 /// The value of `--effort`.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,11 +43,7 @@ pub(crate) struct KeptWeights {
     /// The parts that are left out
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
-    /// In the mode bucket, the codes of the sorted weights; without it those of --buckets, or f16
-    #[arg(long, value_enum)]
-    format: Option<Format>,
-    /// In the mode bucket, keep the greatest R of every 16 weights alone, 1 to 16, or with q8 of
-    /// every 8, 1 to 8
+    /// In the mode bucket, keep the greatest R of every 16 weights alone, 1 to 16
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u8).range(1..=16))]
     ranks: Option<u8>,
     /// In the mode bucket, a file of `pelton effort pack`; without it weights are sorted at load
@@ -64,27 +59,8 @@ enum Mode {
     Channel,
     /// Inputs, or the lower halves of their codes alone, of weights in Q8_0
     Nested,
-    /// Single weights by their rank among 16 outputs (bucketMul), of weights in F16, BF16 and F32, with the
-    /// format q8 in Q8_0 too
+    /// Single weights by their rank among 16 outputs (bucketMul), of weights in F16, BF16 and F32
     Bucket,
-}
-
-/// [`BucketFormat`], for the command line.
-#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-pub(crate) enum Format {
-    /// 16 bits a weight, ranks among 16 outputs
-    F16,
-    /// 8 bits a weight, ranks among 8 outputs, of weights in Q8_0 too; on a CPU
-    Q8,
-}
-
-impl From<Format> for BucketFormat {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::F16 => Self::F16,
-            Format::Q8 => Self::Q8,
-        }
-    }
 }
 
 impl Mode {
@@ -115,7 +91,6 @@ impl FromStr for EffortValue {
                     }
                 }
                 Some(("mode", value)) => kept.mode = named("mode", value)?,
-                Some(("format", value)) => kept.format = Some(named("format", value)?),
                 Some(("ranks", value)) => {
                     let ranks = value.parse().ok().filter(|ranks| (1..=16).contains(ranks));
                     let wrong = || format!("ranks is '{value}', expected 1 to 16");
@@ -154,7 +129,6 @@ impl KeptWeights {
             Mode::Nested => EffortMode::Nested,
             Mode::Bucket => EffortMode::Bucket,
         });
-        options.bucket_format = self.format.map(Into::into);
         options.ranks = self.ranks.map(usize::from);
         options.buckets.clone_from(&self.buckets);
         options
@@ -201,6 +175,13 @@ impl EffortArgs {
     pub(crate) fn say(&self, model: &Model, is_gpu: bool) {
         let Some(EffortValue { level, kept, .. }) = &self.effort else { return };
         let effort = level.fraction();
+        if !model.effort_fits() {
+            note!(
+                "the whole model runs, as the weights for less effort do not fit in the memory of the GPU \
+                 next to those of the file"
+            );
+            return;
+        }
         let dense = dense_on_gpus(model, kept.mode);
         if is_gpu && !dense.is_empty() {
             note!(
@@ -279,10 +260,9 @@ mod tests {
     fn every_key_has_its_option() {
         let uniform = parsed("0.5,table=uniform").unwrap();
         assert_eq!(uniform, EffortOptions::new(0.5));
-        let all = "0.5,always,mode=bucket,format=q8,ranks=3,buckets=b.gguf,table=t.json";
+        let all = "0.5,always,mode=bucket,ranks=3,buckets=b.gguf,table=t.json";
         let expected = EffortOptions::new(0.5)
             .mode(EffortMode::Bucket)
-            .bucket_format(BucketFormat::Q8)
             .ranks(3)
             .buckets("b.gguf")
             .always(true)
@@ -294,9 +274,9 @@ mod tests {
     fn wrong_values_name_the_key_and_what_is_expected() {
         for (text, sentence) in [
             ("mode=nested", "names no effort, expected E"),
-            ("0.5,mod=nested", "has no key 'mod', expected always, mode, table, format"),
+            ("0.5,mod=nested", "has no key 'mod', expected always, mode, table, ranks"),
             ("0.5,mode=nest", "mode is 'nest', expected channel, nested, bucket"),
-            ("0.5,format=f32", "format is 'f32', expected f16, q8"),
+            ("0.5,format=q8", "has no key 'format'"),
             ("0.5,ranks=17", "ranks is '17', expected 1 to 16"),
             ("0.5,buckets=", "expected a file"),
             ("0.5,table=", "expected auto, uniform or a file"),

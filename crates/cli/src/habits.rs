@@ -61,6 +61,7 @@ const CACHES: [&str; 3] = ["f16", "f32", "q8_0"];
 const SPELT: &[(&str, &[&str])] = &[
     ("--kv", &["-ctk", "-ctv", "--cache-type-k", "--cache-type-v"]),
     ("--device", &["-ngl", "--n-gpu-layers", "--gpu-layers"]),
+    ("--gpu-layers", &["-ngl", "--n-gpu-layers"]),
     ("--parallel", &["-np"]),
     ("--system", &["-sys"]),
     ("--draft", &["-md"]),
@@ -68,7 +69,8 @@ const SPELT: &[(&str, &[&str])] = &[
 
 const ITSELF: &str = "Pelton chooses this by itself; leave the option out";
 const ONE_GPU: &str = "a model runs on one device: --device gpu:N, as `pelton devices` lists them";
-const EFFORT: &str = "one option has all of effort: --effort 0.5,mode=bucket,format=q8,ranks=4,buckets=FILE,table=FILE";
+const EFFORT: &str =
+    "one option has all of effort: --effort 0.5,mode=bucket,ranks=4,buckets=FILE,table=FILE";
 const IN_CHAT: &str = "`pelton chat MODEL` is a conversation";
 
 /// Options without a counterpart.
@@ -95,7 +97,6 @@ const FOREIGN: &[(&str, &str)] = &[
     ("--conversation", IN_CHAT),
     ("--effort-mode", EFFORT),
     ("--effort-table", EFFORT),
-    ("--bucket-format", EFFORT),
     ("--ranks", EFFORT),
     ("--buckets", EFFORT),
     ("--hf-file", "--hf-repo https://huggingface.co/OWNER/NAME/blob/main/FILE names a file"),
@@ -156,8 +157,17 @@ pub(crate) fn translated(words: Vec<OsString>) -> Result<Vec<OsString>, String> 
             "--n-gpu-layers" | "--gpu-layers" => match value().to_str() {
                 Some("0") => out.push("--device=cpu".into()),
                 Some("all" | "auto") => {}
-                Some(layers) if layers.parse::<i32>().is_ok() => {}
-                _ => {
+                Some(layers) => match layers.parse::<i32>() {
+                    // one for all, and speech runs on one device
+                    Ok(layers) if layers < 0 || command == "transcribe" => {}
+                    Ok(layers) => out.push(format!("--gpu-layers={layers}").into()),
+                    Err(_) => {
+                        return Err(format!(
+                            "{name} has no number, expected 0 for the CPU, or layers"
+                        ));
+                    }
+                },
+                None => {
                     return Err(format!("{name} has no number, expected 0 for the CPU, or layers"));
                 }
             },

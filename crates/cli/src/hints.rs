@@ -16,14 +16,17 @@ pub(crate) fn of_load(error: impl Into<Error>, file: &str) -> anyhow::Error {
     let hint = match &error {
         Error::Weights(error) | Error::Graph(GraphError::Weights(error)) => of_file(error, file),
         Error::Graph(GraphError::Effort(_)) => Some(
-            "the mode nested of --effort is for weights in Q8_0; bucket for F16, BF16 and F32, with \
-             format=q8 for Q8_0 too, on a CPU (docs/effort.md)"
+            "the mode nested of --effort is for weights in Q8_0; bucket for F16, BF16 and F32 \
+             (docs/effort.md)"
                 .to_owned(),
         ),
         Error::Context { context, .. } => Some(format!("--context {context} is the longest")),
         Error::KvMemory { fits, .. } => {
             Some(format!("--context {fits} fits; --kv q8_0 takes half of the memory"))
         }
+        Error::Graph(GraphError::LoadMemory { device, .. }) if device != "cpu" => Some(format!(
+            "--device gpu,cpu runs layers on the CPU; `pelton inspect {file} --placement` shows which"
+        )),
         Error::Graph(_) | Error::Tokenizer(_) if file != BUILT_IN => {
             Some(format!("`pelton inspect {file}` shows what can be read of it"))
         }

@@ -1,6 +1,6 @@
 //! The command line of Pelton: `pelton run`, `chat`, `pull`, `list`, `show`, `rm`, `convert`, `quantize`, `imatrix`,
 //! `embed`, `rerank`, `transcribe`, `inspect`, `tokenize`, `template`, `logits`, `perplexity`, `compare`, `effort`,
-//! `serve`, `bench`, `profile`, `devices`, `doctor`, `completions` and `man`.
+//! `serve`, `bench`, `plan`, `profile`, `devices`, `doctor`, `completions` and `man`.
 //!
 //! Results go to standard output; progress, statistics, log lines and errors to standard error. The
 //! exit code is 0, 1 for an error, 2 for wrong usage, and 130 after Ctrl-C.
@@ -10,6 +10,7 @@ mod chat;
 mod commands;
 mod constrain;
 mod effort;
+mod fit;
 mod habits;
 mod help;
 mod hints;
@@ -35,8 +36,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::commands::devices;
 use crate::commands::{
     bench, chat as chat_command, compare, completions, convert, doctor, effort as effort_command,
-    embed, imatrix, inspect, list, logits, man, perplexity, profile, pull, quantize, rerank, rm,
-    run, serve, show, template, tokenize, transcribe,
+    embed, imatrix, inspect, list, logits, man, perplexity, plan, profile, pull, quantize, rerank,
+    rm, run, serve, show, template, tokenize, transcribe,
 };
 
 /// Language models on your own machine.
@@ -101,6 +102,8 @@ enum Command {
     Effort(effort_command::Args),
     /// Measure prefill and decode speed, of one sequence or of several at once
     Bench(bench::Args),
+    /// Show the memory and the speed of a model with many streams, without serving it
+    Plan(plan::Args),
     /// Show the time of each step of a pass
     Profile(profile::Args),
     /// List the GPUs of this machine
@@ -154,6 +157,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Effort(args) => effort_command::run(args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Plan(args) => plan::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Profile(args) => profile::run(args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "gpu")]
         Command::Devices(args) => devices::run(args).map(|()| ExitCode::SUCCESS),

@@ -33,6 +33,14 @@ pub(crate) fn parse(text: &str) -> Result<KvMemory, String> {
     }
 }
 
+/// Parses bytes with the suffix K, M or G.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    match parse(text) {
+        Ok(KvMemory::Bytes(bytes)) => Ok(bytes),
+        _ => Err("expected bytes such as 800M or 2G".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,6 +11,7 @@ use pelton::{
 
 use crate::{
     effort::EffortArgs,
+    fit::FitArgs,
     hints, hub, memory,
     names::BUILT_IN,
     output::{Hint, WithHint, note},
@@ -20,7 +21,7 @@ use crate::{
 /// Flags of commands that run a model.
 #[derive(clap::Args)]
 pub(crate) struct LoadArgs {
-    /// Run on auto (a GPU if there is one), cpu, gpu, or gpu:N of `pelton devices`
+    /// Run on auto (a GPU if there is one), cpu, gpu or gpu:N of `pelton devices`, or gpu:N,cpu
     #[arg(long, value_name = "DEVICE", default_value_t)]
     pub(crate) device: Device,
     /// Use N threads on the CPU; by default one for each physical core
@@ -53,6 +54,8 @@ pub(crate) struct LoadArgs {
     /// G, or a percentage of the free memory such as 50%
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = memory::parse)]
     pub(crate) kv_memory: KvMemory,
+    #[command(flatten)]
+    pub(crate) fit: FitArgs,
 }
 
 impl LoadArgs {
@@ -62,6 +65,7 @@ impl LoadArgs {
             |options: LoadOptions, (path, scale): &(PathBuf, f32)| options.lora(path, *scale);
         let mut options = self.lora.iter().fold(options, with_lora);
         options = options.kv(self.kv()).kv_memory(self.kv_memory);
+        options = self.fit.options(options, self.device);
         options.context = self.context.or(options.context);
         options.quantize = self.quantize.or(options.quantize);
         self.effort.apply(options)
@@ -165,6 +169,9 @@ pub(crate) fn load_and_say(file: &str, args: &LoadArgs, options: LoadOptions) ->
     let options = if args.context.is_some() { options.fit_context() } else { options };
     let model = load(file, args, options)?;
     note!("{}", model.summary());
+    if model.placement().devices.len() > 1 {
+        note!("{}", model.placement());
+    }
     if let Some(asked) = args.context.filter(|&asked| asked > model.context()) {
         note!("--context {asked} is more than the model has: it is {} now", model.context());
     }
@@ -238,7 +245,9 @@ mod tests {
                 "threads" => "7",
                 "context" => "77",
                 "kv" | "quantize" => "q8_0",
-                "kv-memory" => "1G",
+                "kv-memory" | "fit-margin" => "1G",
+                "gpu-layers" => "5",
+                "fit-budget" => "gpu:0=1G",
                 "lora" => "a.gguf=0.5",
                 "effort" => "0.5,mode=bucket,table=file",
                 _ if !argument.get_action().takes_values() => "",

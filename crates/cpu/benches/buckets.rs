@@ -1,8 +1,8 @@
 //! Speed of products with sorted buckets (bucketMul) by effort, next to dense products of the same size.
 //!
-//! `[PELTON_ISA=avx2] cargo bench -p pelton-cpu --bench buckets -- [THREADS] [q8]`: one activation row through the
+//! `[PELTON_ISA=avx2] cargo bench -p pelton-cpu --bench buckets -- [THREADS]`: one activation row through the
 //! layer matrices of Mistral-7B, whose published curve is twice the speed of dense F16 at 25 %. Efforts take turns with the
-//! dense product in F16, or with q8, which is codes of eight bits, in Q8_0. Printed are microseconds of a product, selection included, and the dense time divided by
+//! dense product in F16. Printed are microseconds of a product, selection included, and the dense time divided by
 //! it; last the sum over a layer.
 
 use std::hint::black_box;
@@ -13,7 +13,7 @@ use pelton_cpu::gemm::{ActivationKind, Activations, MatrixRef, Output, ROW_ALIGN
 use pelton_cpu::isa::Isa;
 use pelton_cpu::pool::{Pool, SharedMut, default_threads};
 use pelton_graph::{Effort, Phase};
-use pelton_quant::{BucketFormat, DType};
+use pelton_quant::{BUCKET, DType};
 
 /// Rows and columns, and how many of them a layer has.
 const SHAPES: [(usize, usize, usize); 4] =
@@ -42,10 +42,7 @@ fn main() {
     let Ok(pool) = Pool::new(threads.unwrap_or_else(default_threads)) else {
         return eprintln!("no threads");
     };
-    let (dtype, format) = match std::env::args().any(|word| word == "q8") {
-        true => (DType::Q8_0, BucketFormat::Q8),
-        false => (DType::F16, BucketFormat::F16),
-    };
+    let dtype = DType::F16;
     let isa = match Isa::chosen() {
         Ok(isa) => isa,
         Err(error) => return eprintln!("{error}"),
@@ -60,7 +57,7 @@ fn main() {
         drop(values);
         let x: Vec<f32> = normals(cols, 2).map(|x| x * x * x).collect();
         let (Some(buckets), Ok(matrix), Ok(mut activations)) = (
-            Buckets::new(dtype, (rows, cols), &weights, (format, format.ranks()), &pool),
+            Buckets::new(dtype, (rows, cols), &weights, BUCKET, &pool),
             MatrixRef::new(dtype, rows, cols, &weights),
             Activations::new(ActivationKind::of(dtype), 1, cols),
         ) else {

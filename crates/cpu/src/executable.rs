@@ -5,16 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pelton_graph::{
-    Backend, BufferId, EffortMode, Error, Executable, Limits, Op, Outputs, PageTables, Pass,
+    Backend, EffortMode, Error, Executable, Limits, Needs, Op, Outputs, PageTables, Pass, Phase,
     Pipeline, Plan, Profile, StepProfile, Ticket,
 };
-use pelton_quant::BucketFormat;
 use pelton_weights::Checkpoint;
 
 use crate::accepts;
 use crate::batch::Batch;
 use crate::exec::Exec;
-use crate::memory::{Budget, State, Use, Weights, available, free_for_caches};
+use crate::memory::{Budget, State, Use, Weights, available};
 use crate::observe::{MatrixInput, Observer};
 use crate::pool::Pool;
 use crate::reference;
@@ -101,18 +100,27 @@ impl Backend for Cpu {
         }
     }
 
-    fn has_bucket_format(&self, format: BucketFormat) -> bool {
-        match format {
-            BucketFormat::F16 | BucketFormat::Q8 => self.has_effort(),
-        }
-    }
-
     fn has_expert_effort(&self) -> bool {
         self.has_effort()
     }
 
-    fn free_memory(&self, weights: u64) -> Option<u64> {
-        available().map(|available| free_for_caches(available, weights))
+    fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, Error> {
+        check_groups(plan, limits)?;
+        let bytes = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
+        let threads = self.threads();
+        let own = Weights::decoded_bytes(plan).saturating_add(Weights::marked_bytes(plan)?);
+        Ok(Needs {
+            weights: bytes(own),
+            caches: bytes(State::cache_bytes(plan, limits)),
+            buffers: bytes(buffer_bytes(plan, limits)),
+            scratch: bytes(Exec::bytes(plan, limits, threads)),
+            staging: 0,
+            mapped: bytes(Weights::mapped_bytes(plan)),
+        })
+    }
+
+    fn budget(&self) -> Option<u64> {
+        available()
     }
 
     fn load(
@@ -128,6 +136,13 @@ impl Backend for Cpu {
 }
 
 impl Cpu {
+    fn threads(&self) -> usize {
+        match self.path {
+            Path::Reference => 1,
+            Path::Fast { threads, .. } => threads,
+        }
+    }
+
     fn load_within(
         &self,
         budget: &mut Budget,
@@ -137,19 +152,11 @@ impl Cpu {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Box<dyn Executable>, Error> {
         plan.check_accepted(self)?;
-        if limits.pages.len() != plan.groups.len() {
-            return Err(Error::Pass(format!(
-                "limits of {} cache groups for a plan of {}",
-                limits.pages.len(),
-                plan.groups.len()
-            )));
-        }
-        let threads = match self.path {
-            Path::Reference => 1,
-            Path::Fast { threads, .. } => threads,
-        };
+        check_groups(&plan, &limits)?;
+        let threads = self.threads();
+        let buffers = buffer_bytes(&plan, &limits);
         budget.take(Use::Cache, State::cache_bytes(&plan, &limits))?;
-        budget.take(Use::Buffers, bytes(&plan, &limits, threads))?;
+        budget.take(Use::Buffers, buffers.saturating_add(Exec::bytes(&plan, &limits, threads)))?;
         budget.take(Use::Decoded, Weights::decoded_bytes(&plan))?;
         read_weights(&plan, &checkpoint, progress);
 
@@ -162,6 +169,7 @@ impl Cpu {
         };
         let (samples, tables) =
             (Samples::new(&limits, threads)?, PageTables::for_plan(&plan, &limits));
+        let hidden = Vec::with_capacity(hidden_len(&plan, &limits));
         let mut state = State::new(plan, checkpoint, limits)?;
         if let Steps::Fast(exec) = &steps {
             state.weights.set_input_major(&state.plan, exec.pool(), budget)?;
@@ -178,17 +186,35 @@ impl Cpu {
             next: 0,
             outstanding: None,
             logits: 0,
-            hidden: None,
+            hidden,
         }))
     }
 }
 
-/// Bytes that a loaded plan allocates besides its weights and caches.
-fn bytes(plan: &Plan, limits: &Limits, threads: usize) -> u128 {
+/// Refuses limits of another plan.
+fn check_groups(plan: &Plan, limits: &Limits) -> Result<(), Error> {
+    let (found, expected) = (limits.pages.len(), plan.groups.len());
+    match found == expected {
+        true => Ok(()),
+        false => {
+            Err(Error::Pass(format!("limits of {found} cache groups for a plan of {expected}")))
+        }
+    }
+}
+
+/// Elements of the hidden states that a pass can keep.
+fn hidden_len(plan: &Plan, limits: &Limits) -> usize {
+    let widths = [Phase::Encode, Phase::Decode].map(|phase| plan.width_of(plan.kept(phase)));
+    limits.rows.saturating_mul(widths[0].max(widths[1]))
+}
+
+/// Bytes that a loaded plan allocates besides its weights, caches and scratch memory.
+fn buffer_bytes(plan: &Plan, limits: &Limits) -> u128 {
     let tables = (limits.sequences as u128)
         .saturating_mul(plan.groups.len() as u128)
         .saturating_mul(size_of::<Vec<u32>>() as u128);
-    [State::bytes(plan, limits), Exec::bytes(plan, limits, threads), Samples::bytes(limits), tables]
+    let hidden = (hidden_len(plan, limits) as u128).saturating_mul(4);
+    [State::bytes(plan, limits), Samples::bytes(limits), tables, hidden]
         .into_iter()
         .fold(0, u128::saturating_add)
 }
@@ -212,8 +238,8 @@ struct CpuExecutable {
     outstanding: Option<Ticket>,
     /// Rows of results that the last pass returns.
     logits: usize,
-    /// The buffer of the hidden states that the last pass returns, and their elements.
-    hidden: Option<(BufferId, usize)>,
+    /// The hidden states that the last pass returns.
+    hidden: Vec<f32>,
 }
 
 impl CpuExecutable {
@@ -275,13 +301,11 @@ impl CpuExecutable {
             });
         }
         self.logits = samples.keep_wanted(pass, state.buffers.get_mut(logits), width);
-        self.hidden = match pass.keeps_hidden {
-            true => {
-                let kept = state.plan.kept(pass.phase);
-                kept.map(|id| (id, pass.rows.len() * state.plan.buffer(id).width))
-            }
-            false => None,
-        };
+        self.hidden.clear();
+        for &id in state.plan.kept(pass.phase).iter().filter(|_| pass.keeps_hidden) {
+            let len = pass.rows.len() * state.plan.buffer(id).width;
+            self.hidden.extend_from_slice(&state.buffers.get_mut(id)[..len]);
+        }
         Ok(())
     }
 }
@@ -327,13 +351,8 @@ impl Executable for CpuExecutable {
         self.outstanding = None;
         let Self { state, samples, logits, hidden, .. } = self;
         let len = *logits * state.plan.output_width();
-        let samples = samples.results();
-        let Some((kept, states_len)) = *hidden else {
-            let logits = &state.buffers.get_mut(state.plan.logits)[..len];
-            return Ok(Outputs { logits, samples, hidden: &[] });
-        };
-        let [logits, states] = state.buffers.get_both_mut(state.plan.logits, kept)?;
-        Ok(Outputs { logits: &logits[..len], samples, hidden: &states[..states_len] })
+        let logits = &state.buffers.get_mut(state.plan.logits)[..len];
+        Ok(Outputs { logits, samples: samples.results(), hidden })
     }
 
     fn live_share(&self) -> Option<f64> {
@@ -459,13 +478,16 @@ mod tests {
         let plan = plan();
         let cache = State::cache_bytes(&plan, &limits) as u64;
         assert!(error(cache - 1).contains("; reduce the context"));
-        let before = cache + bytes(&plan, &limits, 1) as u64 + Weights::decoded_bytes(&plan) as u64;
+        let needs = cpu.needs(&plan, &limits).unwrap();
+        let decoded = Weights::decoded_bytes(&plan) as u64;
+        let before = cache + needs.buffers + needs.scratch + decoded;
         assert!(error(before - 1).contains(" for buffers"));
         // one copy of the marked matrices, which alone would fit many times
         let marked = plan.weights.iter().filter(|weight| weight.effort);
         let marked: usize = marked.map(|weight| weight.dtype.bytes_of(weight.len()).unwrap()).sum();
         assert!(error(before + marked as u64 / 2).contains("for the KV cache"));
-        assert!(load(before + 16 * marked as u64 + (1 << 20)).is_ok());
+        assert!(error(needs.total() - 1).contains("for the KV cache"));
+        assert!(load(needs.total()).is_ok());
     }
 
     fn pool(cpu: &Cpu) -> Arc<Pool> {

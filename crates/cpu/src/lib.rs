@@ -40,6 +40,6 @@ mod simd;
 
 pub use calibrate::effort_scores;
 pub use executable::Cpu;
-pub use memory::SystemMemory;
+pub use memory::{SystemMemory, packed_bytes};
 pub use observe::MatrixInput;
 pub use pool::default_threads;

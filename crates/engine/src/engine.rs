@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use pelton_graph::{Backend, Plan};
+use pelton_place::{DeviceShare, Placement};
 use pelton_weights::Checkpoint;
 
 use crate::{
     Device, Error, LoadOptions, Model, ModelSource, SpeechModel, SpeechOptions,
     built_in::{built_in, built_in_speech},
+    model::placement::{self, Devices},
 };
 
 /// A device, on which models are loaded.
@@ -21,9 +23,10 @@ use crate::{
 /// # Ok::<(), pelton::Error>(())
 /// ```
 pub struct Engine {
-    backend: Box<dyn Backend>,
+    devices: Devices,
     /// The device in words: its name, threads, and why it is not a GPU where that was not chosen.
     device: Arc<str>,
+    threads: usize,
 }
 
 /// The options of an [`Engine`].
@@ -62,12 +65,12 @@ impl EngineBuilder {
     /// If the device is a GPU and there is none, or it lacks what every kernel needs.
     pub fn build(self) -> Result<Engine, Error> {
         let threads = self.threads.unwrap_or_else(pelton_cpu::default_threads).max(1);
-        let (backend, no_gpu) = self.device.open(threads, self.repack)?;
-        let device = match backend.name() {
+        let (devices, no_gpu) = self.device.open(threads, self.repack)?;
+        let device = match devices.main.name() {
             "cpu" => on_cpu(threads, no_gpu.as_deref()),
             name => name.into(),
         };
-        Ok(Engine { backend, device })
+        Ok(Engine { devices, device, threads })
     }
 }
 
@@ -81,12 +84,25 @@ impl Engine {
     #[cfg(feature = "unstable")]
     pub fn with_backend(backend: impl Backend + 'static) -> Self {
         let device = backend.name().into();
-        Self { backend: Box::new(backend), device }
+        Self { devices: Devices::one(Arc::new(backend)), device, threads: 1 }
+    }
+
+    /// An engine on a backend, with another one for the layers that leave it. `spills` lets them leave where
+    /// a model does not fit. It needs the feature `unstable`.
+    #[cfg(feature = "unstable")]
+    pub fn with_ram(
+        main: impl Backend + 'static,
+        ram: impl Backend + 'static,
+        spills: bool,
+    ) -> Self {
+        let device = main.name().into();
+        let devices = Devices { main: Arc::new(main), ram: Some(Arc::new(ram)), spills };
+        Self { devices, device, threads: 1 }
     }
 
     /// The name of the backend: `cpu`, or that of the GPU.
     pub fn backend(&self) -> &str {
-        self.backend.name()
+        self.devices.main.name()
     }
 
     /// Loads a model. [`LoadOptions::progress`] sets a function that follows the load.
@@ -101,12 +117,51 @@ impl Engine {
         source: impl Into<ModelSource>,
         options: &LoadOptions,
     ) -> Result<Model, Error> {
-        let checkpoint = match source.into() {
-            ModelSource::Path(path) => Checkpoint::open(path)?,
-            ModelSource::BuiltIn => built_in()?,
-        };
-        let model = Model::load(self.backend.as_ref(), checkpoint, options)?;
-        Ok(model.on(Arc::clone(&self.device)))
+        let model = Model::load(&self.devices, opened(source.into())?, options)?;
+        let device = self.device_of(model.placement());
+        Ok(model.on(device))
+    }
+
+    /// The devices that a model would be loaded on, and its memory there. Nothing of the model's weights
+    /// is read.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load), as far as it does not depend on the weights.
+    pub fn placement(
+        &self,
+        source: impl Into<ModelSource>,
+        options: &LoadOptions,
+    ) -> Result<Placement, Error> {
+        placement::explain(&self.devices, &opened(source.into())?, options)
+    }
+
+    /// The devices of a model in words.
+    fn device_of(&self, placement: &Placement) -> Arc<str> {
+        let main = self.devices.main.name();
+        match placement.devices.as_slice() {
+            [share] if share.device == main => Arc::clone(&self.device),
+            [_] => on_cpu(self.threads, Some(&format!("{main} has not the memory for it"))),
+            shares => {
+                let share =
+                    |share: &DeviceShare| format!("{} with {}", share.device, share.parts());
+                shares.iter().rev().map(share).collect::<Vec<_>>().join(", ").into()
+            }
+        }
+    }
+
+    /// The plan and the sizes that a checkpoint would be loaded with. It needs the feature `unstable`.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load), but for errors of memory.
+    #[cfg(feature = "unstable")]
+    pub fn outline(
+        &self,
+        checkpoint: &Checkpoint,
+        options: &LoadOptions,
+    ) -> Result<crate::model::Outline, Error> {
+        crate::model::Outline::new(self.devices.main.as_ref(), checkpoint, options)
     }
 
     /// Loads a model that recognizes speech, as Whisper.
@@ -123,7 +178,7 @@ impl Engine {
             ModelSource::Path(path) => Checkpoint::open(path)?,
             ModelSource::BuiltIn => built_in_speech()?,
         };
-        SpeechModel::load(self.backend.as_ref(), checkpoint, options)
+        SpeechModel::load(self.devices.main.as_ref(), checkpoint, options)
     }
 
     /// Loads a model that recognizes speech from a checkpoint. It needs the feature `unstable`.
@@ -137,7 +192,7 @@ impl Engine {
         checkpoint: Checkpoint,
         options: &SpeechOptions,
     ) -> Result<SpeechModel, Error> {
-        SpeechModel::load(self.backend.as_ref(), checkpoint, options)
+        SpeechModel::load(self.devices.main.as_ref(), checkpoint, options)
     }
 
     /// Loads a checkpoint with a plan that the caller built or changed. It needs the feature `unstable`.
@@ -152,8 +207,15 @@ impl Engine {
         checkpoint: Arc<Checkpoint>,
         options: &LoadOptions,
     ) -> Result<Model, Error> {
-        let model = Model::load_plan(self.backend.as_ref(), plan, checkpoint, options)?;
+        let model = Model::load_plan(&self.devices.main, plan, checkpoint, options)?;
         Ok(model.on(Arc::clone(&self.device)))
+    }
+}
+
+fn opened(source: ModelSource) -> Result<Checkpoint, Error> {
+    match source {
+        ModelSource::Path(path) => Ok(Checkpoint::open(path)?),
+        ModelSource::BuiltIn => built_in(),
     }
 }
 

@@ -62,11 +62,11 @@ mod session;
 pub mod speech;
 
 pub use api::{
-    AsyncTokenStream, Client, DraftSource, EffortLevel, EffortOptions, EffortTables, EmbedOptions,
-    Embedding, Event, FinishReason, GenerateOptions, KvMemory, LoadOptions, LoadProgress,
-    LogitBias, LogitRows, Lora, LoraChoice, ModelSource, PageCounts, Pooling, Prompt, PromptToken,
-    RequestHandle, RerankOptions, RerankQuery, Score, Speculation, SpeculationStats, Stats, Status,
-    Token, TokenLogprob, TokenStream, Trigger,
+    AsyncTokenStream, CacheEvent, CachedPage, Client, DraftSource, EffortLevel, EffortOptions,
+    EffortTables, EmbedOptions, Embedding, Event, FinishReason, GenerateOptions, KvMemory,
+    LoadOptions, LoadProgress, LogitBias, LogitRows, Lora, LoraChoice, ModelSource, PageCounts,
+    Pooling, Prompt, PromptToken, RequestHandle, RerankOptions, RerankQuery, Score, Speculation,
+    SpeculationStats, Stats, Status, Token, TokenLogprob, TokenStream, Trigger,
 };
 pub use device::Device;
 pub use engine::{Engine, EngineBuilder};
@@ -74,8 +74,8 @@ pub use error::{Error, ErrorKind};
 pub use model::{Model, SamplingDefaults, Summary};
 pub use pelton_constraint::{Constraint, Error as ConstraintError};
 pub use pelton_cpu::default_threads;
-pub use pelton_graph::{EffortMode, KvType};
-pub use pelton_quant::BucketFormat;
+pub use pelton_graph::{EffortMode, KvType, Needs};
+pub use pelton_place::{DeviceShare, Placement};
 pub use pelton_sampling::{OptionKind, SamplerKind, Sampling, SamplingOption};
 pub use pelton_tokenizer::{Special, TokenType, Tokenizer};
 pub use pelton_weights::Quantize;
@@ -84,7 +84,7 @@ pub use speech::{SpeechModel, SpeechOptions};
 #[cfg(feature = "unstable")]
 pub use self::{
     built_in::{built_in, built_in_speech},
-    model::{BucketFile, EffortFile},
+    model::{BucketFile, EffortFile, Outline},
     session::Session,
 };
 #[cfg(feature = "unstable")]

@@ -7,11 +7,14 @@ mod decode;
 mod defaults;
 mod draft;
 mod effort;
+mod efforts;
 mod embed;
 mod logits;
 mod loras;
 mod many;
+mod outline;
 mod pays;
+pub(crate) mod placement;
 mod rerank;
 mod summary;
 mod value_plans;
@@ -27,7 +30,8 @@ use std::{
     time::Duration,
 };
 
-use pelton_graph::{Backend, BuildOptions, Effort, OutputKind, Plan};
+use pelton_graph::{Backend, Effort, Executable, Limits, OutputKind, Plan};
+use pelton_place::Placement;
 use pelton_tokenizer::{Special, Tokenizer};
 use pelton_weights::{Checkpoint, Lora, Source};
 
@@ -50,6 +54,8 @@ pub use buckets::BucketFile;
 pub use defaults::SamplingDefaults;
 pub use effort::EffortFile;
 use loras::{LORAS_OF_REQUEST, Loras};
+pub use outline::Outline;
+use placement::{Devices, Placed};
 pub use summary::Summary;
 
 /// A model that is ready to answer requests. Clones are handles of the same model.
@@ -91,6 +97,8 @@ struct Loaded {
     rolls_back: bool,
     /// The effort of requests that do not say.
     effort: Effort,
+    /// Whether the weights for efforts below 1 fit in memory.
+    effort_fits: bool,
     /// The times of a token of the whole model and of one at an effort, where they were measured.
     effort_times: Option<[Duration; 2]>,
     /// The file of its calibration, if there is one, and whether this load has measured it.
@@ -98,6 +106,7 @@ struct Loaded {
     measured_effort: bool,
     decoding: decode::Decoding,
     loras: Loras,
+    placement: Placement,
 }
 
 impl Loaded {
@@ -130,7 +139,7 @@ fn results(output: OutputKind) -> &'static str {
 
 impl Model {
     pub(crate) fn load(
-        backend: &dyn Backend,
+        devices: &Devices,
         mut checkpoint: Checkpoint,
         options: &LoadOptions,
     ) -> Result<Self, Error> {
@@ -138,13 +147,7 @@ impl Model {
             checkpoint =
                 checkpoint.quantized(to, &mut |done, total| options.report(done, total))?;
         }
-        let build = BuildOptions {
-            context: kv::wanted_context(options),
-            pooling: options.pooling.map(value_plans::pooling_type),
-            hidden: draft::head_plan(&checkpoint, options)?.is_some(),
-        };
-        let mut plan = value_plans::without_norm(pelton_graph::build_with(&checkpoint, &build)?);
-        value_plans::refuse_speech(&checkpoint, &plan)?;
+        let mut plan = placement::plan_of(&checkpoint, options)?;
         let built = effort::wanted(options).map(|effort| (plan.clone(), effort));
         let adapters: Vec<Lora> = options
             .loras
@@ -153,6 +156,8 @@ impl Model {
             .collect::<Result<_, _>>()?;
         let tensors = Lora::attach(&adapters, &mut checkpoint)?;
         plan = plan.add_loras(&tensors, LORAS_OF_REQUEST)?;
+        let placed = placement::choose(devices, &plan, options)?;
+        let backend = placed.backend.as_ref();
         let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
         let marked = match built {
             Some((built, effort)) => {
@@ -160,24 +165,26 @@ impl Model {
             }
             None => effort::Marked::without(plan, Arc::new(checkpoint)),
         };
-        Self::load_marked(backend, marked, options)
+        Self::load_marked(&placed, marked, options)
     }
 
     pub(crate) fn load_plan(
-        backend: &dyn Backend,
+        backend: &Arc<dyn Backend>,
         plan: Plan,
         checkpoint: Arc<Checkpoint>,
         options: &LoadOptions,
     ) -> Result<Self, Error> {
-        Self::load_marked(backend, effort::Marked::without(plan, checkpoint), options)
+        let placed = Placed::one(Arc::clone(backend));
+        Self::load_marked(&placed, effort::Marked::without(plan, checkpoint), options)
     }
 
     fn load_marked(
-        backend: &dyn Backend,
+        placed: &Placed,
         effort::Marked { plan, checkpoint, file: effort_table, is_measured }: effort::Marked,
         options: &LoadOptions,
     ) -> Result<Self, Error> {
         let progress = &mut |done, total| options.report(done, total);
+        let (backend, last) = (placed.backend.as_ref(), placed.last.as_ref());
         let span = tracing::info_span!("load", model = checkpoint.name(), backend = backend.name());
         let _entered = span.enter();
         let tokenizer = match Tokenizer::from_metadata(checkpoint.metadata()) {
@@ -188,20 +195,27 @@ impl Model {
         let tokens = tokenizer.as_deref().map_or(plan.vocab, vocabulary::used_tokens);
         let weight =
             |weight: &pelton_graph::Weight| weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
-        let keeps_hidden = plan.hidden.is_some_and(|hidden| !hidden.is_input);
+        let keeps_hidden = plan.entry.is_empty() && !plan.exit.is_empty();
         let head = if keeps_hidden { draft::head_plan(&checkpoint, options)? } else { None };
         let own = |weight: &&pelton_graph::Weight| !plan.weights.contains(weight);
         let of_head = head.iter().flat_map(|head| head.weights.iter().filter(own));
-        let weights = plan.weights.iter().chain(of_head);
-        let weights: u64 = weights.map(weight).sum();
-        let of_head = head.as_ref().map_or(0, |head| kv::full_length_bytes(options, head));
-        let free = backend.free_memory(weights).map(|free| free.saturating_sub(of_head));
-        let rows = backend.prompt_rows(&plan, weights);
+        let head_weights: u64 = of_head.map(weight).sum();
+        let weights = placement::file_bytes(&plan) + head_weights;
+        let head_caches = head.as_ref().map_or(0, |head| kv::full_length_bytes(options, head));
         let pooling = value_plans::pooling(&plan, options)?;
-        let limits = kv::limits(options, &kv::Sizes { plan: &plan, tokens, free, rows })?;
-        tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
-        let mut executable =
-            backend.load(plan.clone(), Arc::clone(&checkpoint), limits.clone(), progress)?;
+        let load = |plan: &Plan| -> Result<(Limits, Placement, Box<dyn Executable>), Error> {
+            let limits = placed.limits(plan, tokens, options, head_weights + head_caches)?;
+            let table = placed.table(plan, &limits, options)?;
+            tracing::info!(%table, "the devices are chosen");
+            tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
+            let checkpoint = Arc::clone(&checkpoint);
+            let progress = &mut |done, total| options.report(done, total);
+            let executable = backend.load(plan.clone(), checkpoint, limits.clone(), progress)?;
+            Ok((limits, table, executable))
+        };
+        let may_be_whole = effort::may_be_whole(options) && backend.effort_bytes(&plan) > 0;
+        let (plan, (limits, table, mut executable), effort_fits) =
+            effort::load_or_whole(plan, may_be_whole, load)?;
         let effort = effort::of_load(options)?;
         let is_timed = options.effort.as_ref().is_some_and(|effort| !effort.always);
         // on the CPU, where passes do not overlap, efforts are not timed
@@ -218,17 +232,18 @@ impl Model {
             tokenizer: tokenizer.as_deref(),
         };
         let own_draft = draft::own_effort(options, &plan)?;
-        let load_draft = |source| draft::load(backend, source, &target, progress);
+        let load_draft = |source| draft::load(last, source, &target, progress);
         let draft_model = options.draft.as_ref().map(load_draft).transpose()?.flatten();
         let snapshots = (!plan.states.is_empty()).then_some(limits.snapshots);
         // a recurrent state is rolled back to a snapshot
         let rolls_back = plan.states.is_empty() || snapshots.is_some_and(|count| count > 0);
         let load_head =
-            |head| draft::load_head(backend, head, &checkpoint, &limits, options, progress);
+            |head| draft::load_head(last, head, &checkpoint, &limits, options, progress);
         let head = head.filter(|_| rolls_back).map(load_head).transpose()?.flatten();
         let agree = runner.pipeline.phases_agree;
         let kv_bytes = kv::bytes(&plan, &limits);
-        let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree);
+        let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree)
+            .reporting_to(options.cache_events.clone());
         let (context, rows, sequences) = (limits.context, limits.rows, limits.sequences);
         let drawable = limits.tokens;
         let bound = Arc::new(QueueBound::new(options.queue_requests, options.queue_tokens));
@@ -268,11 +283,13 @@ impl Model {
             speculation,
             rolls_back,
             effort,
+            effort_fits,
             effort_times,
             effort_table,
             measured_effort: is_measured,
             decoding: decode::Decoding::default(),
             loras,
+            placement: table,
         });
         Ok(Self { requests, loaded, shared, device: backend.name().into(), worker })
     }
@@ -318,6 +335,7 @@ impl Model {
         let guide = guide.filter(|_| options.max_tokens != Some(0));
         let loras = self.loaded.loras.of(options.loras.as_deref())?;
         let effort = options.effort.map_or(Ok(self.loaded.effort), effort_of)?;
+        let effort = if self.loaded.effort_fits { effort } else { Effort::FULL };
         let effort = of_plan(effort, &self.loaded.plan)?;
         let is_slower = self.loaded.effort_times.is_some_and(|[whole, less]| less >= whole);
         let effort = if is_slower { Effort::FULL } else { effort };
@@ -492,6 +510,11 @@ impl Model {
         }
     }
 
+    /// The part of the model that each device has.
+    pub fn placement(&self) -> &Placement {
+        &self.loaded.placement
+    }
+
     /// The same model with the description of the device that its engine gives.
     pub(crate) fn on(mut self, device: Arc<str>) -> Self {
         self.device = device;
@@ -550,23 +573,6 @@ impl Model {
     #[cfg(feature = "unstable")]
     pub fn plan(&self) -> &Plan {
         &self.loaded.plan
-    }
-
-    /// The file of its calibration for efforts below 1, if there is one.
-    pub fn effort_table(&self) -> Option<&Path> {
-        self.loaded.effort_table.as_deref()
-    }
-
-    /// The times of a token of the whole model and of one at the effort of the load, or at 0.5 if that is 1. Requests
-    /// run the whole model if it is as fast. `None` where they were not measured: on CPUs, and with
-    /// [`EffortOptions::always`](crate::EffortOptions::always).
-    pub fn effort_times(&self) -> Option<[Duration; 2]> {
-        self.loaded.effort_times
-    }
-
-    /// Whether its load has measured the thresholds of effort, as there was no calibration.
-    pub fn measured_effort(&self) -> bool {
-        self.loaded.measured_effort
     }
 
     /// The file that the model came from. It needs the feature `unstable`.

@@ -10,9 +10,12 @@ mod steps;
 use std::{fs, path::PathBuf, sync::Arc};
 
 use pelton::{
-    BucketFile, BucketFormat, Checkpoint, EffortFile, EffortMode, EffortOptions, EffortTables,
-    Engine, Error, KvType, LoadOptions, Model, ModelSource, Sampling, Session, Speculation,
-    graph::{Backend, EffortGroup, EffortKind, EffortTable, InputScores, MatrixScores, build},
+    BucketFile, Checkpoint, EffortFile, EffortMode, EffortOptions, EffortTables, Engine, Error,
+    ErrorKind, KvType, LoadOptions, Model, ModelSource, Sampling, Session, Speculation,
+    graph::{
+        Backend, EffortGroup, EffortKind, EffortTable, Error as GraphError, Executable,
+        InputScores, Limits, MatrixScores, Needs, Op, Plan, build,
+    },
 };
 use pelton_cpu::Cpu;
 use pelton_quant::DType::{BF16, F16, F32, Q4_0, Q4_1, Q4_K, Q5_K, Q6_K, Q8_0};
@@ -66,6 +69,67 @@ fn effort_1_is_the_dense_model() {
         }
         assert_ne!(below, expected, "{dtype}");
     }
+}
+
+/// A GPU in whose memory the weights for efforts do not fit next to those of the file.
+struct Small(Cpu);
+
+impl Backend for Small {
+    fn name(&self) -> &str {
+        "small"
+    }
+
+    fn accepts(&self, op: &Op, plan: &Plan) -> bool {
+        self.0.accepts(op, plan)
+    }
+
+    fn has_effort(&self) -> bool {
+        true
+    }
+
+    fn effort_bytes(&self, plan: &Plan) -> u64 {
+        if plan.has_effort() { 1 << 20 } else { 0 }
+    }
+
+    fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, GraphError> {
+        self.0.needs(plan, limits)
+    }
+
+    fn load(
+        &self,
+        plan: Plan,
+        checkpoint: Arc<Checkpoint>,
+        limits: Limits,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Box<dyn Executable>, GraphError> {
+        let needed = u128::from(self.effort_bytes(&plan));
+        match needed {
+            0 => self.0.load(plan, checkpoint, limits, progress),
+            _ => Err(GraphError::Memory { what: "effort", needed, available: Some(0) }),
+        }
+    }
+}
+
+/// Without memory for efforts the whole model runs, unless the effort is to run always.
+#[test]
+fn weights_that_do_not_fit_leave_the_whole_model() {
+    let load = |effort: Option<EffortOptions>| {
+        let options = LoadOptions::default().context(64);
+        let options = match effort {
+            Some(effort) => options.effort(effort),
+            None => options,
+        };
+        Engine::with_backend(Small(Cpu::new(2))).load(ModelSource::BuiltIn, &options)
+    };
+    let text = |model: &Model| -> String {
+        let request = Request::new("Once upon a time").max_tokens(8);
+        model.run(request.sampling(Sampling::greedy())).unwrap().text().unwrap()
+    };
+    let (whole, half) = (load(None).unwrap(), load(Some(0.5.into())).unwrap());
+    assert!(!half.effort_fits() && whole.effort_fits());
+    assert_eq!(text(&half), text(&whole));
+    let error = load(Some(EffortOptions::new(0.5).always(true))).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
 }
 
 #[test]
@@ -304,8 +368,7 @@ fn buckets_of_a_model() {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("buckets.gguf");
     let checkpoint = Checkpoint::open(&path).unwrap();
     let mut done = (0, 0);
-    BucketFile::write(&file, &checkpoint, BucketFormat::F16, &mut |part, all| done = (part, all))
-        .unwrap();
+    BucketFile::write(&file, &checkpoint, &mut |part, all| done = (part, all)).unwrap();
     assert!(done.0 == done.1 && done.0 > 0);
     let packed = plain.clone().buckets(&file);
     let distance = |found: &[u32]| -> f64 {
@@ -364,9 +427,7 @@ fn buckets_of_a_model() {
         Engine::with_backend(Cpu::new(1)).load(ModelSource::BuiltIn, &options).err().unwrap();
     assert!(error.to_string().contains("expected F16, BF16 or F32"), "{error}");
     let built_in = pelton::built_in().unwrap();
-    let error = BucketFile::write(&bad, &built_in, BucketFormat::F16, &mut |_, _| {})
-        .unwrap_err()
-        .to_string();
+    let error = BucketFile::write(&bad, &built_in, &mut |_, _| {}).unwrap_err().to_string();
     assert!(error.contains("expected F16, BF16 or F32"), "{error}");
 }
 
@@ -405,8 +466,7 @@ fn buckets_of_a_model_on_a_gpu() {
         assert!(distance < 1e-3 * size, "{ranks} ranks, effort {effort}: {distance} of {size}");
     }
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("buckets-gpu.gguf");
-    BucketFile::write(&file, &Checkpoint::open(&path).unwrap(), BucketFormat::F16, &mut |_, _| {})
-        .unwrap();
+    BucketFile::write(&file, &Checkpoint::open(&path).unwrap(), &mut |_, _| {}).unwrap();
     let error = load(&plain.clone().effort(of_ranks(16).buckets(&file))).err().unwrap().to_string();
     assert!(error.contains("a GPU sorts the weights at load"), "{error}");
 }
@@ -424,9 +484,8 @@ fn texts_of_any_effort_are_those_of_each_alone() {
         (0..8).map(|i| request(i, [1.0, 0.7, 0.5, 1.0, 0.3][i % 5])).collect();
     let dense = load(&plain);
     let in_mode = |mode| EffortOptions::default().mode(mode);
-    let buckets = in_mode(EffortMode::Bucket).bucket_format(BucketFormat::Q8);
-    for options in [in_mode(EffortMode::Channel), in_mode(EffortMode::Nested), buckets] {
-        let mode = options.mode;
+    for mode in [EffortMode::Channel, EffortMode::Nested] {
+        let options = in_mode(mode);
         let alone = load(&plain.clone().effort(options.clone()));
         let expected: Vec<String> = requests.iter().map(|r| text(&alone, r.clone())).collect();
         let mut half = options;

@@ -238,6 +238,6 @@ fn hidden_states_of_passes_are_checked() {
     refuses(&mut head, Pass { hidden: &[], ..pass }, "0 elements of hidden states, expected 16");
     let both = Pass { hidden: &states[..16], keeps_hidden: true, repeat: 2, ..pass };
     refuses(&mut head, both, "expected a plan that has any and a single repeat");
-    refuses(&mut model, Pass { hidden: &states[..16], ..pass }, "expected 0 for 0 rows");
+    refuses(&mut model, Pass { hidden: &states[..16], ..pass }, "expected 0 for 1 rows");
     refuses(&mut model, Pass { keeps_hidden: true, ..pass }, "expected a plan that has any");
 }

@@ -17,8 +17,8 @@ use std::{
 use pelton::{
     Constraint, Engine, LoadOptions, Model, ModelSource, Sampling, Speculation, Token,
     graph::{
-        Backend, Effort, Error, Executable, Limits, Op, Outputs, Pass, Phase, Pipeline, Plan, Row,
-        Sample, Ticket, Want,
+        Backend, Effort, Error, Executable, Limits, Needs, Op, Outputs, Pass, Phase, Pipeline,
+        Plan, Row, Sample, Ticket, Want,
     },
 };
 use pelton_cpu::Cpu;
@@ -71,6 +71,10 @@ impl Backend for Queued {
 
     fn accepts(&self, op: &Op, plan: &Plan) -> bool {
         self.cpu.accepts(op, plan)
+    }
+
+    fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, Error> {
+        self.cpu.needs(plan, limits)
     }
 
     fn load(

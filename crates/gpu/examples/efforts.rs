@@ -3,8 +3,9 @@
 //! usage: efforts MODEL.gguf [DEPTH] [channel|nested|bucket]
 //!
 //! Prints the tokens per second from position DEPTH on, sampling of the likeliest included: of a load
-//! without effort, and of one for an effort at each of some efforts. Then the µs of the steps of a pass
-//! by kind, by dispatches with timestamps between the steps. Thresholds are measured on tokens in a row.
+//! without effort, and of one for an effort at each of some efforts, in turns. Then the µs of the steps of
+//! a pass by kind, by dispatches with timestamps between the steps. Thresholds are measured on tokens in a
+//! row.
 
 use std::{collections::VecDeque, process::ExitCode, sync::Arc, time::Instant};
 
@@ -18,9 +19,10 @@ use pelton_weights::Checkpoint;
 
 const EFFORTS: [f64; 5] = [1.0, 0.7, 0.5, 0.35, 0.25];
 const MODES: [EffortMode; 3] = [EffortMode::Channel, EffortMode::Nested, EffortMode::Bucket];
-/// Passes of one submission, and timed tokens.
+/// Passes of one submission, timed tokens, and measurements of each effort, in turns.
 const REPEAT: usize = 32;
 const TIMED: usize = 256;
+const TURNS: usize = 5;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -59,12 +61,24 @@ fn run(file: &str, depth: usize, mode: EffortMode) -> Result<(), Error> {
         let marked = plan.has_effort();
         let mut efforts: Vec<Effort> = EFFORTS.into_iter().filter_map(Effort::new).collect();
         efforts.truncate(if marked { efforts.len() } else { 1 });
-        for effort in efforts {
-            // the first time the GPU reaches its clock rate
+        // the first time the GPU reaches its clock rate
+        for &effort in &efforts {
             speed(&mut *executable, depth, effort)?;
-            let speed = speed(&mut *executable, depth, effort)?;
+        }
+        let mut speeds = vec![Vec::new(); efforts.len()];
+        for _ in 0..TURNS {
+            for (speeds, &effort) in speeds.iter_mut().zip(&efforts) {
+                speeds.push(speed(&mut *executable, depth, effort)?);
+            }
+        }
+        let whole = median(&mut speeds[0]);
+        for (speeds, effort) in speeds.iter_mut().zip(efforts) {
             let what = if marked { format!("effort {effort}") } else { "no effort".to_owned() };
-            println!("{what}: {speed:.1} tokens/s");
+            let (median, of_whole) = (median(speeds), median(speeds) / whole);
+            let (least, most) = (speeds[0], speeds[TURNS - 1]);
+            println!(
+                "{what}: {median:.1} tokens/s ({least:.1} to {most:.1}), {of_whole:.3} of effort 1"
+            );
             let rows = [Row { input: Input::Token(3), position: depth as u32, slot: 0 }];
             let efforts = [effort];
             let wants = [Want::Logits { row: 0 }];
@@ -85,6 +99,12 @@ fn run(file: &str, depth: usize, mode: EffortMode) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// The median of some speeds, which are sorted.
+fn median(speeds: &mut [f64]) -> f64 {
+    speeds.sort_by(f64::total_cmp);
+    speeds[speeds.len() / 2]
 }
 
 fn load(

@@ -9,10 +9,11 @@
 
 use std::sync::Arc;
 
-use pelton_quant::BucketFormat;
 use pelton_weights::Checkpoint;
 
-use crate::{EffortMode, Error, Limits, Op, Outputs, Pass, Plan, Profile, Ranking, Sample, Ticket};
+use crate::{
+    EffortMode, Error, Limits, Needs, Op, Outputs, Pass, Plan, Profile, Ranking, Sample, Ticket,
+};
 
 /// A CPU or a GPU, on which plans are loaded.
 ///
@@ -40,26 +41,32 @@ pub trait Backend: Send + Sync {
         self.has_effort() && mode == EffortMode::Channel
     }
 
-    /// Whether it multiplies sorted buckets with these codes, in [`EffortMode::Bucket`].
-    fn has_bucket_format(&self, format: BucketFormat) -> bool {
-        format == BucketFormat::F16
-    }
-
     /// Whether rows can have an effort below 1 in products with experts, in [`EffortMode::Bucket`].
     fn has_expert_effort(&self) -> bool {
         false
     }
 
-    /// Bytes that are free for caches of keys and values next to `weights` bytes of weights, which
-    /// are not loaded yet. `None` if the backend has no such measurement.
-    fn free_memory(&self, weights: u64) -> Option<u64> {
-        let _ = weights;
+    /// Bytes that it keeps of a plan's marked weights next to their matrices in the file's order.
+    fn effort_bytes(&self, plan: &Plan) -> u64 {
+        let _ = plan;
+        0
+    }
+
+    /// The bytes that [`load`](Self::load) allocates for a plan.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load) for limits that it refuses.
+    fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, Error>;
+
+    /// Bytes that a load may allocate at this time. `None` if the backend has no such measurement.
+    fn budget(&self) -> Option<u64> {
         None
     }
 
     /// The most rows of a pass where the caller of [`load`](Self::load) has no number of its own.
-    /// They suffice for the speed of long prompts, and their buffers are small next to the memory
-    /// that `weights` bytes of weights leave.
+    /// They suffice for the speed of long prompts, and their buffers are small next to the part of the
+    /// [budget](Self::budget) that `weights` bytes of weights leave.
     fn prompt_rows(&self, plan: &Plan, weights: u64) -> usize {
         let _ = (plan, weights);
         512
@@ -254,17 +261,11 @@ impl Plan {
             )));
         }
         let mode = self.effort.mode;
-        let missing = if !backend.has_effort_mode(mode) {
-            Some(format!("in mode {}", mode.name()))
-        } else if mode == EffortMode::Bucket && !backend.has_bucket_format(self.effort.buckets) {
-            Some(format!("by buckets of {}", self.effort.buckets.name()))
-        } else {
-            None
-        };
-        if let Some(missing) = missing.filter(|_| self.has_effort()) {
+        if self.has_effort() && !backend.has_effort_mode(mode) {
             return Err(Error::Effort(format!(
-                "'{}' has no effort {missing}, expected the fast path of the CPU",
-                backend.name()
+                "'{}' has no effort in mode {}, expected the fast path of the CPU",
+                backend.name(),
+                mode.name()
             )));
         }
         self.check_scores()?;

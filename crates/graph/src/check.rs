@@ -71,6 +71,9 @@ impl Pass<'_> {
                 return refuse(format!("row {} of want {i}, expected one of {rows}", want.row()));
             };
             match want {
+                _ if !plan.has_results() => {
+                    return refuse(format!("want {i}, expected none of this part of a model"));
+                }
                 Want::Logits { row: _ } => {}
                 Want::Sample(_) | Want::Later { .. } if plan.output != OutputKind::Logits => {
                     return refuse(format!(
@@ -96,9 +99,8 @@ impl Pass<'_> {
     }
 
     fn check_hidden(&self, plan: &Plan) -> Result<(), Error> {
-        let given = plan.given(self.phase);
-        let rows = if given.is_some() { self.rows.len() } else { 0 };
-        let width = given.map_or(0, |id| plan.buffer(id).width);
+        let (given, kept) = (plan.given(self.phase), plan.kept(self.phase));
+        let (rows, width) = (self.rows.len(), plan.width_of(given));
         let expected = rows.saturating_mul(width);
         if self.hidden.len() != expected {
             return refuse(format!(
@@ -106,7 +108,10 @@ impl Pass<'_> {
                 self.hidden.len()
             ));
         }
-        if self.keeps_hidden && (plan.kept(self.phase).is_none() || self.repeat > 1) {
+        if self.repeat > 1 && !given.is_empty() && given != kept {
+            return refuse("repeat above 1, expected a single one of a part of a model".to_owned());
+        }
+        if self.keeps_hidden && (kept.is_empty() || self.repeat > 1) {
             return refuse(
                 "hidden states are to be kept, expected a plan that has any and a single repeat"
                     .to_owned(),

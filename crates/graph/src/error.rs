@@ -118,19 +118,23 @@ pub enum Error {
 
     /// The parts of a load need more memory together than there is.
     #[error(
-        "the load needs {needed} bytes of memory, but only {available} are available: {terms}; \
-         {remedy}"
+        "the load needs {needed} bytes of memory on '{device}', but only {available} are available: \
+         {terms}"
     )]
     LoadMemory {
+        /// The backend's name.
+        device: String,
         /// The needed bytes.
         needed: u128,
         /// The bytes that are available.
         available: u64,
-        /// The largest uses, with their bytes.
+        /// The largest uses with their bytes, and how the largest becomes smaller.
         terms: String,
-        /// How the largest use becomes smaller.
-        remedy: &'static str,
     },
+
+    /// A model cannot be split over devices in the demanded way.
+    #[error("{0}")]
+    Placement(String),
 
     /// A GPU lacks a capability or failed.
     #[error("device '{device}': {what}")]

@@ -6,7 +6,7 @@
 //! The patterns are `norm_linear`, `rope_store`, `rope_attend`, `linear_add`, `norm_glu` and
 //! `expert_glu`. [`Backend::accepts`](crate::Backend::accepts) decides about each candidate.
 
-use crate::{BufferId, Encoder, Op, Phase, Plan, RopeStore, Step};
+use crate::{BufferId, Op, Phase, Plan, RopeStore, Step};
 
 /// The number of steps at the head of a list that a fused step can replace, and that step.
 type Match = Option<(usize, Step)>;
@@ -48,46 +48,6 @@ impl Plan {
             rest = &rest[len..];
         }
         fused
-    }
-
-    /// The buffers that are read after the last step.
-    fn results(&self) -> Vec<BufferId> {
-        let hidden = self.hidden.map(|hidden| hidden.buffer);
-        let encoder = self.encoder.into_iter().flat_map(|of| [Some(of.features), of.kept]);
-        [self.logits].into_iter().chain(hidden).chain(encoder.flatten()).collect()
-    }
-
-    fn drop_unused_buffers(&mut self) {
-        let mut used = vec![false; self.buffers.len()];
-        self.results().iter().for_each(|id| used[id.0] = true);
-        for id in self.steps.iter().flat_map(|s| s.inputs.iter().chain(&s.outputs)) {
-            used[id.0] = true;
-        }
-        // the new index of each buffer: the number of used ones before it
-        let mut kept = 0;
-        let places: Vec<usize> = used
-            .iter()
-            .map(|&used| {
-                kept += usize::from(used);
-                kept.saturating_sub(1)
-            })
-            .collect();
-        let mut flags = used.iter();
-        self.buffers.retain(|_| flags.next().is_some_and(|&used| used));
-        for step in &mut self.steps {
-            for id in step.inputs.iter_mut().chain(&mut step.outputs) {
-                id.0 = places[id.0];
-            }
-        }
-        self.logits.0 = places[self.logits.0];
-        if let Some(hidden) = &mut self.hidden {
-            hidden.buffer.0 = places[hidden.buffer.0];
-        }
-        if let Some(Encoder { features, kept, .. }) = &mut self.encoder {
-            for id in [features].into_iter().chain(kept) {
-                id.0 = places[id.0];
-            }
-        }
     }
 }
 

@@ -17,9 +17,11 @@ mod effort;
 mod error;
 mod fuse;
 mod ids;
+mod indices;
 mod kv;
 mod limits;
 mod lora;
+mod needs;
 mod op;
 mod pass;
 mod phase;
@@ -28,6 +30,7 @@ mod print;
 mod profile;
 mod rope;
 mod tables;
+mod used;
 mod weight;
 
 pub use arch::{
@@ -42,8 +45,10 @@ pub use effort::{
 };
 pub use error::Error;
 pub use ids::{BufferId, RopeId, WeightId};
+pub use indices::Index;
 pub use kv::{KvType, PAGE, pages_for};
 pub use limits::Limits;
+pub use needs::Needs;
 pub use op::{
     Activation, Adapters, Attention, ExpertGroups, ExpertLinear, GatedDelta, Gating, Linear, Mask,
     Norm, NormKind, Op, Pooling, RopeStore, Route, Scores, ShortConv, Strided, StridedCopy,
@@ -52,7 +57,7 @@ pub use op::{
 pub use pass::{Input, MAX_REPEAT, Outputs, Pass, RECENT, Ranking, Row, Sample, Ticket, Want};
 pub use phase::Phase;
 pub use plan::{
-    Buffer, Cache, CacheGroup, Encoder, Hidden, OutputKind, Plan, Rows, Shape, State, Step, Values,
+    Buffer, Cache, CacheGroup, Encoder, OutputKind, Plan, Rows, Shape, State, Step, Values,
 };
 pub use profile::{Profile, StepProfile};
 pub use rope::{Rope, RopeStyle};

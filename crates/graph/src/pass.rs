@@ -116,11 +116,10 @@ pub struct Pass<'a> {
     /// The effort of each row, in all repeats; empty if all are full. Below 1 only if the plan has
     /// [weights](crate::Weight::effort) for it.
     pub efforts: &'a [Effort],
-    /// The hidden states `[rows, hidden]` of the rows, of a plan that [reads
-    /// them](crate::Plan::reads_hidden), or the features of an [encoder](crate::Encoder)'s rows; else
-    /// empty.
+    /// The values `[rows, width]` of each buffer of the plan's [entry](crate::Plan::entry), one buffer
+    /// after the other, or the features of an [encoder](crate::Encoder)'s rows; else empty.
     pub hidden: &'a [f32],
-    /// Whether the results have the hidden states of all rows: the buffer of [`Plan::kept`]. Only a
+    /// Whether the results have the hidden states of all rows: the buffers of [`Plan::kept`]. Only a
     /// pass that runs once has them.
     ///
     /// [`Plan::kept`]: crate::Plan::kept
@@ -219,6 +218,7 @@ pub struct Outputs<'a> {
     /// The sampled tokens `[repeat, wants]` of the [`Want::Sample`]s, in their order; or the token
     /// of a [`Want::Later`], if one was drawn.
     pub samples: &'a [Sampled],
-    /// The hidden states `[rows, hidden]`, if the pass [keeps them](Pass::keeps_hidden).
+    /// The values `[rows, width]` of each kept buffer, one buffer after the other, if the pass [keeps
+    /// them](Pass::keeps_hidden).
     pub hidden: &'a [f32],
 }

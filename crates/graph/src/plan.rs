@@ -113,17 +113,6 @@ pub enum OutputKind {
     Scores,
 }
 
-/// The hidden states of rows: the result of the last norm, which a head that predicts a further
-/// token reads with the row's next token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hidden {
-    /// Their buffer `[rows, hidden]`, which the steps of a pass write.
-    pub buffer: BufferId,
-    /// Whether the steps read it first, as those of a head do. The rows' hidden states come with
-    /// the pass, and in later repeats they are those of the repeat before.
-    pub is_input: bool,
-}
-
 /// The encoder of a plan whose decoder attends to encoded windows of features (Whisper, arXiv
 /// 2212.04356). A pass of [`Phase::Encode`] runs it over whole windows.
 ///
@@ -215,10 +204,15 @@ pub struct Plan {
     pub effort: EffortOptions,
     /// The meaning of the last buffer.
     pub output: OutputKind,
-    /// The buffer of the results after the last step, the logits of a decoder.
+    /// The buffer of the results after the last step, the logits of a decoder. A part before the last one
+    /// of a model has no results: the buffer is one of its [exit](Self::exit).
     pub logits: BufferId,
-    /// The hidden states of its rows, if passes have or keep any.
-    pub hidden: Option<Hidden>,
+    /// The buffers of all rows that come with a pass ([`Pass::hidden`](crate::Pass::hidden)), before its
+    /// steps read them: those of a part of a model after its first, and of a head.
+    pub entry: Vec<BufferId>,
+    /// The buffers of all rows that a pass can [keep](crate::Pass::keeps_hidden). In later repeats the
+    /// steps of a head, whose entry they are, read those of the repeat before.
+    pub exit: Vec<BufferId>,
     /// The encoder, if the plan has one.
     pub encoder: Option<Encoder>,
 }
@@ -233,25 +227,27 @@ impl Plan {
         }
     }
 
-    /// The buffer that the [hidden states](crate::Pass::hidden) of a pass of this phase fill, if it
-    /// comes with any.
-    pub fn given(&self, phase: Phase) -> Option<BufferId> {
+    /// The buffers that come with a pass of this phase.
+    pub fn given(&self, phase: Phase) -> &[BufferId] {
         match phase {
-            Phase::Encode => self.encoder.map(|encoder| encoder.features),
-            Phase::Prompt | Phase::Decode | Phase::Mixed { .. } => {
-                self.hidden.filter(|hidden| hidden.is_input).map(|hidden| hidden.buffer)
+            Phase::Encode => {
+                self.encoder.as_ref().map_or(&[], |of| std::slice::from_ref(&of.features))
             }
+            Phase::Prompt | Phase::Decode | Phase::Mixed { .. } => &self.entry,
         }
     }
 
-    /// The buffer that a pass of this phase can [keep](crate::Pass::keeps_hidden).
-    pub fn kept(&self, phase: Phase) -> Option<BufferId> {
+    /// The buffers that a pass of this phase can [keep](crate::Pass::keeps_hidden).
+    pub fn kept(&self, phase: Phase) -> &[BufferId] {
         match phase {
-            Phase::Encode => self.encoder.and_then(|encoder| encoder.kept),
-            Phase::Prompt | Phase::Decode | Phase::Mixed { .. } => {
-                self.hidden.map(|hidden| hidden.buffer)
-            }
+            Phase::Encode => self.encoder.as_ref().map_or(&[], |of| of.kept.as_slice()),
+            Phase::Prompt | Phase::Decode | Phase::Mixed { .. } => &self.exit,
         }
+    }
+
+    /// Elements of a row in these buffers together.
+    pub fn width_of(&self, buffers: &[BufferId]) -> usize {
+        buffers.iter().map(|&id| self.buffer(id).width).sum()
     }
 
     /// Positions of an encoded window; 0 without an encoder.
@@ -286,19 +282,19 @@ impl Plan {
         self.vocab.saturating_mul(self.token_types)
     }
 
+    /// Whether rows can have results: not those of a part of a model before its last one.
+    pub fn has_results(&self) -> bool {
+        !self.exit.contains(&self.logits)
+    }
+
     /// Elements of a result: the vocabulary of a decoder, the width of an embedding.
     pub fn output_width(&self) -> usize {
         self.buffer(self.logits).width
     }
 
-    /// Elements of a row's hidden state; 0 if passes have none.
+    /// Elements of a row's hidden state, which passes can keep; 0 if they have none.
     pub fn hidden_width(&self) -> usize {
-        self.hidden.map_or(0, |hidden| self.buffer(hidden.buffer).width)
-    }
-
-    /// Whether a pass comes with the hidden states of its rows.
-    pub fn reads_hidden(&self) -> bool {
-        self.hidden.is_some_and(|hidden| hidden.is_input)
+        self.width_of(&self.exit)
     }
 
     /// A rotary embedding by its index.

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use pelton_graph::{Backend, Error, Executable, Limits, Op, Plan, build};
+use pelton_graph::{Backend, Error, Executable, Limits, Needs, Op, Plan, build};
 use pelton_testing::ModelSpec;
 use pelton_weights::Checkpoint;
 
@@ -25,6 +25,10 @@ impl Backend for Without {
             _ => true,
         };
         op.name() != self.name || !of_cache
+    }
+
+    fn needs(&self, _: &Plan, _: &Limits) -> Result<Needs, Error> {
+        Ok(Needs::default())
     }
 
     fn load(

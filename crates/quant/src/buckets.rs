@@ -15,53 +15,11 @@ use crate::{DType, decode};
 
 /// Outputs of a bucket, and ranks of an input.
 pub const BUCKET: usize = 16;
-/// The same of codes of eight bits.
-pub const LEVEL_BUCKET: usize = 8;
 /// Products that the cutoff of a row is estimated from.
 pub const PROBES: usize = 4096;
 
 /// The bits of a code that are the position.
 const POSITION: u16 = BUCKET as u16 - 1;
-
-/// The codes of sorted weights.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BucketFormat {
-    /// An f16 with the position among 16 outputs.
-    #[default]
-    F16,
-    /// Eight bits with the position among 8 outputs, two codes a word of 16 bits
-    /// ([`pack_levels`](crate::pack_levels)).
-    Q8,
-}
-
-impl BucketFormat {
-    /// Its name on a command line and in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::F16 => "f16",
-            Self::Q8 => "q8",
-        }
-    }
-
-    /// The format of a name.
-    pub fn parse(name: &str) -> Option<Self> {
-        [Self::F16, Self::Q8].into_iter().find(|format| format.name() == name)
-    }
-
-    /// Ranks of an input, which are the outputs of a bucket. A word of 16 bits has 16 outputs of a
-    /// rank.
-    pub const fn ranks(self) -> usize {
-        match self {
-            Self::F16 => BUCKET,
-            Self::Q8 => LEVEL_BUCKET,
-        }
-    }
-
-    /// Whether weights of a type are sorted in it. Larger codes than those of the file gain nothing.
-    pub fn reads(self, dtype: DType) -> bool {
-        dtype.block_len() == 1 || self == Self::Q8 && dtype == DType::Q8_0
-    }
-}
 
 /// The exponent `e` for which weights of up to `greatest` times `2ᵉ` use the range of f16.
 ///
@@ -84,33 +42,24 @@ pub fn bucket_exponent(greatest: f32) -> i32 {
 /// # Panics
 /// If there are no whole buckets, or not as many codes as weights.
 pub fn pack_buckets(weights: &[f32], codes: &mut [u16]) -> [f16; BUCKET] {
-    let buckets = weights.len() / BUCKET;
-    assert!(codes.len() == weights.len(), "a code for each weight");
-    sort_buckets(weights, |rank, bucket, weight, position| {
-        codes[rank * buckets + bucket] = code(weight, position);
-    })
-}
-
-/// Sorts the weights of one input within buckets of `B` outputs, with `put(rank, bucket, weight,
-/// position)` for each bucket after the other and in it for each rank. Returns the mean magnitude
-/// of each rank.
-pub(crate) fn sort_buckets<const B: usize>(
-    weights: &[f32],
-    mut put: impl FnMut(usize, usize, f32, u8),
-) -> [f16; B] {
-    let (buckets, rest) = weights.as_chunks::<B>();
-    assert!(rest.is_empty(), "whole buckets");
-    let mut sums = [0.0_f64; B];
+    let (buckets, rest) = weights.as_chunks::<BUCKET>();
+    assert!(rest.is_empty() && codes.len() == weights.len(), "a code for each weight");
+    let mut sums = [0.0_f64; BUCKET];
     for (bucket, weights) in buckets.iter().enumerate() {
-        let mut order: [u8; B] = std::array::from_fn(|position| position as u8);
+        let mut order: [u8; BUCKET] = std::array::from_fn(|position| position as u8);
         let magnitude = |position: u8| weights[usize::from(position)].abs();
         order.sort_by(|&a, &b| magnitude(b).total_cmp(&magnitude(a)));
         for (rank, position) in order.into_iter().enumerate() {
-            put(rank, bucket, weights[usize::from(position)], position);
+            codes[rank * buckets.len() + bucket] = code(weights[usize::from(position)], position);
             sums[rank] += f64::from(magnitude(position));
         }
     }
     sums.map(|sum| f16::from_f64(sum / buckets.len().max(1) as f64))
+}
+
+/// Whether weights of a type are sorted. Larger codes than those of the file gain nothing.
+pub const fn can_sort(dtype: DType) -> bool {
+    dtype.block_len() == 1
 }
 
 /// The f16 nearest to a weight that ends in a position.
@@ -145,7 +94,7 @@ pub fn bucket_probe(probe: usize, outputs: usize, inputs: usize) -> (usize, usiz
     (probe * inputs / PROBES, ((hash ^ hash >> 31) % outputs.max(1) as u64) as usize)
 }
 
-/// A matrix `[rows, cols]` of F32, F16, BF16 or Q8_0, row by row, whose weights are to be sorted.
+/// A matrix `[rows, cols]` of F32, F16 or BF16, row by row, whose weights are to be sorted.
 #[derive(Clone, Copy, Debug)]
 pub struct BucketSource<'a> {
     dtype: DType,
@@ -157,7 +106,7 @@ pub struct BucketSource<'a> {
 impl<'a> BucketSource<'a> {
     /// `None` if the rows are no whole buckets, or the bytes are of another type or shape.
     pub fn new(dtype: DType, (rows, cols): (usize, usize), bytes: &'a [u8]) -> Option<Self> {
-        let is_whole = BucketFormat::Q8.reads(dtype) && rows > 0 && rows.is_multiple_of(BUCKET);
+        let is_whole = can_sort(dtype) && rows > 0 && rows.is_multiple_of(BUCKET);
         let found = dtype.bytes_of(cols).and_then(|row| row.checked_mul(rows));
         (is_whole && cols > 0 && found == Some(bytes.len())).then_some(Self {
             dtype,
@@ -169,16 +118,10 @@ impl<'a> BucketSource<'a> {
 
     /// Decodes elements of a row.
     fn decode(&self, row: usize, first: usize, to: &mut [f32]) {
-        let (len, size) = (self.dtype.block_len(), self.dtype.block_bytes());
-        let skipped = first % len;
-        if skipped > 0 || !to.len().is_multiple_of(len) {
-            let mut blocks = vec![0.0; (skipped + to.len()).next_multiple_of(len)];
-            self.decode(row, first - skipped, &mut blocks);
-            return to.copy_from_slice(&blocks[skipped..][..to.len()]);
-        }
-        let at = (row * self.cols + first) / len * size;
+        let size = self.dtype.block_bytes();
+        let at = (row * self.cols + first) * size;
         // the shape has been checked
-        let _ = decode(self.dtype, &self.bytes[at..at + to.len() / len * size], to);
+        let _ = decode(self.dtype, &self.bytes[at..at + to.len() * size], to);
     }
 
     /// The greatest magnitude in some rows.
@@ -229,28 +172,25 @@ mod tests {
         (0..512).map(|_| scale * (next() + next() + next())).collect()
     }
 
-    /// Parts of rows in blocks, compared with whole rows.
+    /// Parts of rows, compared with whole rows.
     #[test]
-    fn sources_in_blocks() {
+    fn sources_of_columns() {
         let values = weights(7, 1.0);
-        let mut bytes = Vec::new();
-        crate::encode(DType::Q8_0, &values, &mut bytes).unwrap_or_default();
-        let mut exact = vec![0.0; 512];
-        assert!(decode(DType::Q8_0, &bytes, &mut exact).is_ok());
-        let source = BucketSource::new(DType::Q8_0, (16, 32), &bytes);
-        assert!(BucketSource::new(DType::Q8_0, (8, 64), &bytes).is_none());
-        assert!(BucketSource::new(DType::Q4_0, (16, 32), &bytes[..16 * 18]).is_none());
-        let Some(source) = source else { panic!("16 x 32 weights in Q8_0") };
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let source = BucketSource::new(DType::F32, (16, 32), &bytes);
+        assert!(BucketSource::new(DType::F32, (8, 64), &bytes).is_none());
+        assert!(BucketSource::new(DType::Q8_0, (16, 32), &bytes[..16 * 34]).is_none());
+        let Some(source) = source else { panic!("16 x 32 weights in F32") };
         for inputs in [0..32, 3..4, 0..7, 30..32] {
             let found = source.columns(inputs.clone(), 2.0);
             for (i, input) in inputs.enumerate() {
-                let column = (0..16).map(|row| 2.0 * exact[32 * row + input]);
+                let column = (0..16).map(|row| 2.0 * values[32 * row + input]);
                 assert!(found[16 * i..][..16].iter().copied().eq(column));
             }
         }
         for (probe, (input, weight)) in source.probes(1.0).enumerate() {
             let (of, output) = bucket_probe(probe, 16, 32);
-            assert_eq!((input as usize, weight), (of, exact[32 * output + of]));
+            assert_eq!((input as usize, weight), (of, values[32 * output + of]));
         }
     }
 

@@ -22,7 +22,6 @@
 //! # Ok::<(), pelton_quant::Error>(())
 //! ```
 
-mod bucket_levels;
 mod buckets;
 mod codec;
 mod dtype;
@@ -45,10 +44,9 @@ mod q8;
 mod scale;
 mod ternary;
 
-pub use bucket_levels::{LEVELS, LevelRanks, level_position, level_value, pack_levels};
 pub use buckets::{
-    BUCKET, BucketFormat, BucketSource, LEVEL_BUCKET, PROBES, bucket_exponent, bucket_position,
-    bucket_probe, bucket_value, pack_buckets,
+    BUCKET, BucketSource, PROBES, bucket_exponent, bucket_position, bucket_probe, bucket_value,
+    can_sort, pack_buckets,
 };
 pub use codec::{decode, encode, encode_weighted};
 pub use dtype::DType;

@@ -43,7 +43,7 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     pub(crate) phase: watch::Sender<Phase>,
     pub(crate) bodies: Bodies,
-    pub(crate) salts: Salts,
+    pub(crate) salts: Arc<Salts>,
     pub(crate) telemetry: Telemetry,
     /// The responses that later ones may continue.
     pub(crate) responses: Store,

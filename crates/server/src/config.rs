@@ -80,6 +80,11 @@ fn name_of(path: &Path) -> String {
     }
 }
 
+/// The name of an adapter in requests: that of its file without the ending.
+pub(crate) fn lora_name(path: &Path) -> String {
+    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
 /// A secret that requests carry, and what it allows.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey {
@@ -257,6 +262,40 @@ pub struct Config {
     pub otlp: Option<String>,
     /// How `/api/pull` downloads models; `None` for a server that downloads none.
     pub downloads: Option<Downloads>,
+    /// Where changes of cached prefixes are published; `None` for a server that publishes none.
+    pub kv_events: Option<KvEvents>,
+}
+
+/// Where changes of cached prefixes are published, for routers that send a prompt to where its prefix is.
+/// They have the tokens of prompts, and whoever connects can read them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KvEvents {
+    /// The address of the socket that publishes: `HOST:PORT`.
+    pub address: String,
+    /// The address of the socket that sends past messages again.
+    pub replay: Option<String>,
+    /// The name of this server in topics; `None` for its address.
+    pub pod: Option<String>,
+}
+
+impl KvEvents {
+    /// Addresses as `HOST:PORT`, or as vLLM has them: `tcp://HOST:PORT`, with `*` for all interfaces.
+    pub fn new(address: &str, replay: Option<&str>, pod: Option<String>) -> Self {
+        let plain = |address: &str| {
+            let address = address.strip_prefix("tcp://").unwrap_or(address);
+            match address.strip_prefix("*:") {
+                Some(port) => format!("0.0.0.0:{port}"),
+                None => address.to_owned(),
+            }
+        };
+        Self { address: plain(address), replay: replay.map(plain), pod }
+    }
+
+    /// The addresses.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.address.as_str()).chain(self.replay.as_deref())
+    }
 }
 
 /// Downloads that requests ask for.
@@ -305,6 +344,7 @@ impl Default for Config {
             log_prompts: false,
             otlp: None,
             downloads: None,
+            kv_events: None,
         }
     }
 }

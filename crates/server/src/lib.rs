@@ -8,10 +8,10 @@
 //! # }
 //! ```
 //!
-//! Inside, imports go one way. First come `config`, `error`, `input` (bodies to fields), `metrics`,
-//! `models` (the registry), `pulls` (downloads) and `store` (responses to go on from). Then `generate`
-//! and `speech` (requests to models), `wire` (bodies of responses), `app`, `http` (connections, keys,
-//! limits), `api` (the handlers) and `server`.
+//! Inside, imports go one way. First come `config`, `error`, `input` (bodies to fields), `kv_events`
+//! (cached prefixes, for routers), `metrics`, `models` (the registry), `pulls` (downloads) and `store`
+//! (responses to go on from). Then `generate` and `speech` (requests to models), `wire` (bodies of
+//! responses), `app`, `http` (connections, keys, limits), `api` (the handlers) and `server`.
 
 mod api;
 mod app;
@@ -20,6 +20,7 @@ mod error;
 mod generate;
 mod http;
 mod input;
+mod kv_events;
 mod metrics;
 mod models;
 mod pulls;
@@ -31,5 +32,5 @@ mod telemetry;
 mod usage;
 mod wire;
 
-pub use config::{ApiKey, Config, Downloads, KeyError, Limits, MetricNames, ModelConfig};
+pub use config::{ApiKey, Config, Downloads, KeyError, KvEvents, Limits, MetricNames, ModelConfig};
 pub use server::{Error, Progress, Server, serve_until_signal};

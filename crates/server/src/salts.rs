@@ -46,6 +46,12 @@ impl Salts {
         table.numbers.insert(pair, number);
         number
     }
+
+    /// The key and the text of a namespace, unless they were forgotten.
+    pub(crate) fn pair(&self, number: u64) -> Option<(Option<usize>, Option<String>)> {
+        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        table.numbers.iter().find(|(_, known)| **known == number).map(|(pair, _)| pair.clone())
+    }
 }
 
 #[cfg(test)]
@@ -60,6 +66,8 @@ mod tests {
         let numbers = pairs.map(|(key, chosen)| salts.number(key, chosen));
         assert_eq!(numbers, [1, 2, 3, 4]);
         assert_eq!(pairs.map(|(key, chosen)| salts.number(key, chosen)), numbers);
+        assert_eq!(salts.pair(4), Some((Some(0), Some("0".to_owned()))));
+        assert_eq!(salts.pair(5), None);
         // forgotten texts never give their numbers to others
         let long = "x".repeat(BYTES_MAX / 2);
         for i in 0..4 {

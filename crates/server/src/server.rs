@@ -14,10 +14,11 @@ use tokio::{
 use crate::{
     api::router,
     app::{App, Phase},
-    config::{Config, ModelConfig},
+    config::{Config, KvEvents, ModelConfig, lora_name},
     generate::BLOCKING_THREADS,
     http::{is_local, serve},
     input::Bodies,
+    kv_events::{Listeners, Names, Publisher},
     metrics::Metrics,
     models::{Engines, Registry},
     pulls::Pulls,
@@ -99,12 +100,17 @@ impl Server {
             address: format!("{}:{}", config.host, config.port),
             source,
         })?;
-        let registry = Registry::new(&config, engines);
+        let salts = Arc::new(Salts::default());
+        let publisher = match &config.kv_events {
+            Some(events) => Some(publisher(&config, events, &listener, &salts).await?),
+            None => None,
+        };
+        let registry = Registry::new(&config, engines, publisher);
         let metrics = Metrics::default();
         let telemetry = Telemetry::start(config.otlp.as_deref().and_then(Collector::parse));
         let phase = watch::Sender::new(Phase::Loading);
         let bodies = Bodies::new(&config.limits);
-        let (salts, responses) = (Salts::default(), Store::default());
+        let responses = Store::default();
         let pulls = config.downloads.as_ref().map(Pulls::new).transpose();
         let pulls = pulls.map_err(|error| Error::Config(error.to_string()))?.map(Arc::new);
         let app =
@@ -189,6 +195,23 @@ async fn load(app: &App) -> Error {
     std::future::pending().await
 }
 
+/// Listens on the addresses of events, and begins to publish.
+async fn publisher(
+    config: &Config,
+    events: &KvEvents,
+    own: &TcpListener,
+    salts: &Arc<Salts>,
+) -> Result<Publisher, Error> {
+    let listeners = Listeners::bind(&events.address, events.replay.as_deref()).await;
+    let listeners = listeners.map_err(|(address, source)| Error::Listen { address, source })?;
+    let (address, own) = (listeners.address(), own.local_addr());
+    let (address, own) = (address.map_err(Error::Runtime)?, own.map_err(Error::Runtime)?);
+    let pod = events.pod.clone().unwrap_or_else(|| own.to_string());
+    tracing::info!(%address, pod, "events of cached prefixes are published");
+    let loras = config.load.loras.iter().map(|lora| lora_name(&lora.path)).collect();
+    Ok(Publisher::start(listeners, pod, Names { loras, salts: Arc::clone(salts) }))
+}
+
 fn check(config: &Config) -> Result<(), Error> {
     let fail = |message: String| Err(Error::Config(message));
     let mut names: Vec<&str> = Vec::new();
@@ -211,6 +234,19 @@ fn check(config: &Config) -> Result<(), Error> {
         && Collector::parse(url).is_none()
     {
         return fail(format!("the collector of traces is {url:?}, expected http://HOST:PORT"));
+    }
+    for address in config.kv_events.iter().flat_map(KvEvents::addresses) {
+        let Some((host, _)) =
+            address.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok())
+        else {
+            return fail(format!("the address of KV events is {address:?}, expected HOST:PORT"));
+        };
+        if !config.allow_public && !is_local(host.trim_matches(['[', ']'])) {
+            return fail(format!(
+                "the KV events on {address} have the tokens of prompts, and everybody who reaches a \
+                 public address could read them, expected an address of this machine, or --allow-public"
+            ));
+        }
     }
     if config.keys.is_empty() && !config.allow_public && !is_local(&config.host) {
         return fail(format!(

@@ -90,7 +90,7 @@ impl Speech {
                 unfold(frames, mels, position, &mut features);
             }
         }
-        let keeps_hidden = self.plan.kept(Phase::Encode).is_some();
+        let keeps_hidden = !self.plan.kept(Phase::Encode).is_empty();
         let pass = Pass {
             tables: &edits,
             hidden: &features,
@@ -127,7 +127,7 @@ impl Speech {
             }));
         }
         let wants: Vec<Want<'_>> = (0..rows.len() as u32).map(|row| Want::Logits { row }).collect();
-        let keeps_hidden = self.plan.kept(phase).is_some();
+        let keeps_hidden = !self.plan.kept(phase).is_empty();
         let pass = Pass { tables: &edits, keeps_hidden, ..Pass::new(phase, &rows, &wants) };
         let ticket = self.executable.submit(&pass).unwrap();
         let outputs = self.executable.take(ticket).unwrap();

@@ -2,16 +2,12 @@
 
 use std::path::Path;
 
-use pelton_quant::BucketFormat;
-
 use crate::{Checkpoint, Error, Problem};
 
 /// The architecture of a file of buckets, which is no model of its own.
 pub const BUCKETS_ARCHITECTURE: &str = "pelton-buckets";
 /// The key of the model that they were made of.
 pub const BUCKETS_MODEL: &str = "pelton-buckets.model";
-/// The key of the name of their [`BucketFormat`].
-pub const BUCKETS_FORMAT: &str = "pelton-buckets.format";
 
 /// A tensor of a file of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +16,6 @@ pub enum BucketPart {
     Codes,
     /// Mean magnitudes of the ranks.
     Means,
-    /// Levels of the ranks, of codes of eight bits.
-    Levels,
     /// Inputs and weights of the probes.
     Probes,
     /// The power of two that all are in units of.
@@ -33,7 +27,6 @@ pub fn bucket_tensor(tensor: &str, first: usize, part: BucketPart) -> String {
     let part = match part {
         BucketPart::Codes => "buckets",
         BucketPart::Means => "bucket_means",
-        BucketPart::Levels => "bucket_levels",
         BucketPart::Probes => "bucket_probes",
         BucketPart::Unit => "bucket_unit",
     };
@@ -44,12 +37,11 @@ pub fn bucket_tensor(tensor: &str, first: usize, part: BucketPart) -> String {
 }
 
 impl Checkpoint {
-    /// Adds the tensors of a file of buckets that was made of the model with this key; returns their
-    /// format.
+    /// Adds the tensors of a file of buckets that was made of the model with this key.
     ///
     /// # Errors
-    /// If the file cannot be read, is no such file, or is of another model or an unknown format.
-    pub fn attach_buckets(&mut self, path: &Path, key: &str) -> Result<BucketFormat, Error> {
+    /// If the file cannot be read, is no such file, or is of another model.
+    pub fn attach_buckets(&mut self, path: &Path, key: &str) -> Result<(), Error> {
         let file = Self::open(path)?;
         let refuse = |fault: String| Error::new(file.name(), Problem::Buckets { fault });
         let architecture = file.metadata().string("general.architecture")?;
@@ -63,13 +55,9 @@ impl Checkpoint {
         if of != key {
             return Err(refuse(format!("is of the model {of:?}, expected one of {key:?}")));
         }
-        let name = file.metadata().string(BUCKETS_FORMAT)?;
-        let format = BucketFormat::parse(name).ok_or_else(|| {
-            refuse(format!("has the format {name:?}, expected \"f16\" or \"q8\""))
-        })?;
         for tensor in file.into_tensors() {
             self.add(tensor)?;
         }
-        Ok(format)
+        Ok(())
     }
 }

@@ -33,7 +33,7 @@ mod value;
 mod value_type;
 mod whisper;
 
-pub use buckets::{BUCKETS_ARCHITECTURE, BUCKETS_FORMAT, BUCKETS_MODEL, BucketPart, bucket_tensor};
+pub use buckets::{BUCKETS_ARCHITECTURE, BUCKETS_MODEL, BucketPart, bucket_tensor};
 pub use bytes::Bytes;
 pub use checkpoint::{Checkpoint, Source, Tensor};
 pub use error::{Error, Problem};

@@ -9,14 +9,15 @@ use std::{
 
 use anyhow::{Result, bail};
 use pelton::{
-    Checkpoint,
+    Checkpoint, Device, DeviceShare, LoadOptions,
     graph::{self, Plan},
     weights::Value,
 };
 use serde_json::json;
 
 use crate::{
-    model,
+    fit::FitArgs,
+    hints, hub, model,
     output::{self, WithHint},
 };
 use speech::Speech;
@@ -38,8 +39,19 @@ pub(crate) struct Args {
     /// Show the operations of a forward pass, with all fusions
     #[arg(long)]
     plan: bool,
+    /// Show which layers would run on which device and their memory there; nothing is loaded
+    #[arg(long, conflicts_with_all = ["tensors", "plan"])]
+    placement: bool,
+    /// The devices of --placement, as commands that run a model have them
+    #[arg(long, value_name = "DEVICE", default_value_t, requires = "placement")]
+    device: Device,
+    /// The context of --placement in tokens
+    #[arg(short, long, value_name = "N", requires = "placement")]
+    context: Option<usize>,
+    #[command(flatten)]
+    fit: FitArgs,
     /// Show the chat template alone, in full
-    #[arg(long, conflicts_with_all = ["tensors", "plan", "json"])]
+    #[arg(long, conflicts_with_all = ["tensors", "plan", "placement", "json"])]
     template: bool,
     /// Write one JSON object, with complete strings and the lengths of arrays
     #[arg(long)]
@@ -47,6 +59,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
+    if args.placement {
+        return print_placement(&args);
+    }
     let checkpoint = model::open(&args.file)?;
     if args.template {
         let Some(template) = checkpoint.metadata().opt_string(TEMPLATE)? else {
@@ -67,6 +82,36 @@ pub(crate) fn run(args: Args) -> Result<()> {
         true => print_json(&checkpoint, args.tensors, plan.as_ref()),
         false => print_text(&checkpoint, args.tensors, plan.as_ref()),
     }
+}
+
+fn print_placement(args: &Args) -> Result<()> {
+    let file = hub::local(&args.file, args.device)?;
+    let engine = model::engine_on(args.device, pelton::default_threads(), true)?;
+    let mut options = args.fit.options(LoadOptions::default(), args.device);
+    options.context = args.context;
+    let placement = engine.placement(model::source(&file), &options);
+    let placement = placement.map_err(|error| hints::of_load(error, &file))?;
+    let mut out = stdout().lock();
+    if !args.json {
+        writeln!(out, "{placement}")?;
+        return Ok(());
+    }
+    let device = |share: &DeviceShare| {
+        let needs = share.needs;
+        json!({
+            "device": share.device, "first_layer": share.layers.start, "end_layer": share.layers.end,
+            "embedding": share.embedding, "output": share.output, "weights_bytes": needs.weights,
+            "mapped_bytes": needs.mapped, "kv_bytes": needs.caches, "buffers_bytes": needs.buffers,
+            "scratch_bytes": needs.scratch, "staging_bytes": needs.staging,
+            "free_bytes": share.budget,
+        })
+    };
+    let object = json!({
+        "context": placement.context, "sequences": placement.sequences, "rows": placement.rows,
+        "devices": placement.devices.iter().map(device).collect::<Vec<_>>(),
+    });
+    writeln!(out, "{object:#}")?;
+    Ok(())
 }
 
 fn print_text(checkpoint: &Checkpoint, tensors: bool, plan: Option<&Plan>) -> Result<()> {

@@ -18,6 +18,7 @@ pub(crate) mod logits;
 pub(crate) mod man;
 mod new_file;
 pub(crate) mod perplexity;
+pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod pull;
 pub(crate) mod quantize;
@@ -29,6 +30,7 @@ pub(crate) mod show;
 pub(crate) mod template;
 pub(crate) mod tokenize;
 pub(crate) mod transcribe;
+mod work;
 
 use std::io::Read;
 

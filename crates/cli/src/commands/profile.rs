@@ -9,11 +9,12 @@ use std::{
 use anyhow::Result;
 use clap::ValueEnum;
 use pelton::{
-    KvType, LoadOptions,
+    LoadOptions,
     graph::{Op, Plan, Profile, Step},
 };
 use serde_json::json;
 
+use super::work;
 use crate::model::{self, LoadArgs};
 
 #[derive(clap::Args)]
@@ -92,7 +93,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
         .zip(&profile.steps)
         .map(|(step, measured)| Sum {
             time: measured.time,
-            bytes: bytes_read(plan, step, positions, (kv, measured.live)),
+            bytes: (work::weights_read(plan, step, 1, measured.live)
+                + work::cache_read(plan, step, positions, kv))
+            .round() as u64,
             dispatches: measured.dispatches,
             dependent: measured.dependent,
         })
@@ -102,36 +105,6 @@ pub(crate) fn run(args: Args) -> Result<()> {
         Format::Md => print_tables(plan, of, &profile, &sums, [rows, depth]),
         Format::Json => print_json(plan, of, &profile, &sums, [rows, depth]),
     }
-}
-
-/// Bytes of weights and of the cache that a step reads for one row at the end of `positions`, of which
-/// it multiplies the share `live` of the weights that effort applies to.
-fn bytes_read(plan: &Plan, step: &Step, positions: usize, (kv, live): (KvType, f64)) -> u64 {
-    let matrix = |id| {
-        let weight = plan.weight(id);
-        let row = weight.dtype.bytes_of(weight.row_len).unwrap_or(0);
-        let count = match step.op {
-            Op::Embed { .. } => return row,
-            // the chosen experts of one row
-            Op::ExpertLinear(linear) => linear.used,
-            Op::ExpertGlu { gate, .. } => gate.used,
-            _ => weight.count(),
-        };
-        match weight.effort {
-            true => plan.live_bytes(id, live) / weight.count() * count,
-            false => row * weight.rows * count,
-        }
-    };
-    let weights: usize = step.op.weights().into_iter().map(matrix).sum();
-    let cache = match &step.op {
-        Op::Attend(attention) | Op::RopeAttend(_, attention) => {
-            let cache = plan.caches[attention.cache];
-            let seen = attention.mask.range(positions.saturating_sub(1), positions).len();
-            kv.bytes(cache.len_per_position() * seen)
-        }
-        _ => 0,
-    };
-    (weights + cache) as u64
 }
 
 /// The steps' sums grouped by `key`, in the order of first appearance.

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use clap::{CommandFactory, FromArgMatches, Parser};
 use pelton::{Device, LoadOptions, Pooling};
-use pelton_server::{ApiKey, Config, Downloads, MetricNames, ModelConfig, Progress};
+use pelton_server::{ApiKey, Config, Downloads, KvEvents, MetricNames, ModelConfig, Progress};
 
 use super::embed::PoolingArg;
 use crate::{
@@ -131,6 +131,16 @@ pub(crate) struct Args {
     /// Name the metrics at /metrics as Pelton or as vLLM does
     #[arg(long, value_enum, value_name = "NAMES", default_value = "pelton")]
     metrics_names: Names,
+    /// Publish which prefixes are cached, for routers, over ZeroMQ in the form of vLLM's events. Whoever
+    /// connects to this address reads the tokens of prompts
+    #[arg(long, value_name = "HOST:PORT")]
+    kv_events: Option<String>,
+    /// Send past events again to those who ask for them on this address
+    #[arg(long, value_name = "HOST:PORT", requires = "kv_events")]
+    kv_events_replay: Option<String>,
+    /// The name of this server in the topics of events, as the router knows it; its address without this
+    #[arg(long, value_name = "NAME", requires = "kv_events")]
+    kv_events_pod: Option<String>,
     /// Write log lines in this format
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     log_format: logging::Format,
@@ -383,6 +393,9 @@ fn config(args: &Args) -> Result<Config> {
         Names::Vllm => MetricNames::Vllm,
     };
     config.downloads = downloads();
+    config.kv_events = args.kv_events.as_deref().map(|address| {
+        KvEvents::new(address, args.kv_events_replay.as_deref(), args.kv_events_pod.clone())
+    });
     let limits = &mut config.limits;
     limits.body_bytes = args.max_body;
     limits.audio_bytes = args.max_audio;

@@ -85,7 +85,7 @@ fn options_are_named_as_typed() {
     for (words, typed) in [
         (&["-ctk", "f16"][..], "-ctk is no option"),
         (&["tokenize", "built-in", "x", "--cache-type-v=f16"], "--cache-type-v is no option"),
-        (&["inspect", "built-in", "-ngl", "0"], "-ngl is no option"),
+        (&["tokenize", "built-in", "x", "-ngl", "0"], "-ngl is no option"),
     ] {
         let said = refused(words, 2);
         assert!(said.contains(typed), "{words:?}: {said}");

@@ -22,6 +22,7 @@ mod logging;
 #[cfg(unix)]
 mod newcomer;
 mod perplexity;
+mod plan;
 #[cfg(target_os = "linux")]
 mod pty;
 mod quantize;

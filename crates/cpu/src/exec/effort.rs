@@ -6,6 +6,7 @@ use std::{
 };
 
 use pelton_graph::{Effort, EffortCurve, EffortMode, Error, Plan, Rows};
+use pelton_quant::BUCKET;
 
 use crate::batch::Batch;
 use crate::gemm::buckets::{Buckets, Selections};
@@ -87,7 +88,7 @@ impl LiveInputs {
         Ok(Self {
             lists: lists.transpose()?,
             selections,
-            is_partial: is_bucket && plan.effort.ranks < plan.effort.buckets.ranks(),
+            is_partial: is_bucket && plan.effort.ranks < BUCKET,
             dense: Vec::with_capacity(rows),
             live: Vec::with_capacity(rows),
             efforts: Vec::with_capacity(rows),

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pelton_graph::{Effort, EffortMode, Plan, WeightKind};
+use pelton_quant::BUCKET;
 
 use super::grouped_product::{GroupedProduct, PRODUCTS};
 use crate::gemm::buckets::{BUCKET_OUTPUTS, Selections};
@@ -42,7 +43,7 @@ impl LivePairs {
         let cols = widest(plan);
         Self {
             selections: cols.map(|cols| Selections::new(PRODUCTS * STRIP, cols, threads)),
-            is_partial: plan.effort.ranks < plan.effort.buckets.ranks(),
+            is_partial: plan.effort.ranks < BUCKET,
             pairs: Vec::with_capacity(cols.map_or(0, |_| pairs)),
             multiplied: [const { AtomicU64::new(0) }; 2],
         }

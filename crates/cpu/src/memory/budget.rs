@@ -83,15 +83,9 @@ impl Budget {
         let terms = uses.clone().take(3).map(|(of, bytes)| format!("{bytes} for {}", of.name()));
         let terms = terms.collect::<Vec<_>>().join(", ");
         let remedy = uses.clone().next().map_or("", |(of, _)| of.remedy());
-        Err(Error::LoadMemory { needed, available, terms, remedy })
+        let (device, terms) = ("cpu".to_owned(), format!("{terms}; {remedy}"));
+        Err(Error::LoadMemory { device, needed, available, terms })
     }
-}
-
-/// Bytes for caches next to `weights` bytes of weights. Weights are mapped from their file and can be
-/// evicted, so that a part is left for caches however large the model is.
-pub(crate) fn free_for_caches(available: u64, weights: u64) -> u64 {
-    const LEAST_PART: u64 = 4;
-    available.saturating_sub(weights).max(available / LEAST_PART)
 }
 
 #[cfg(test)]
@@ -106,21 +100,14 @@ mod tests {
         let error = budget.take(Use::Lines, 41).unwrap_err().to_string();
         assert_eq!(
             error,
-            "the load needs 101 bytes of memory, but only 100 are available: 60 for the KV cache, \
-             41 for weights in input-major order; reduce the context, the sequences or the memory \
-             for the KV cache"
+            "the load needs 101 bytes of memory on 'cpu', but only 100 are available: 60 for the KV \
+             cache, 41 for weights in input-major order; reduce the context, the sequences or the \
+             memory for the KV cache"
         );
         // refused bytes are not taken
         budget.take(Use::Packed, 40).unwrap();
         assert!(budget.take(Use::Buffers, 1).is_err());
         assert!(budget.take(Use::Buffers, u128::MAX).is_err());
         Budget::new(None).take(Use::Buffers, u128::MAX).unwrap();
-    }
-
-    #[test]
-    fn caches_are_next_to_weights() {
-        assert_eq!(free_for_caches(24, 8), 16);
-        assert_eq!(free_for_caches(24, 20), 6);
-        assert_eq!(free_for_caches(24, 40), 6);
     }
 }

@@ -49,11 +49,16 @@ impl State {
         })
     }
 
-    /// Writes the hidden states `[rows, hidden]` or the features that come with a pass of this phase;
-    /// of other plans they are empty.
+    /// Writes the values that come with a pass of this phase, one buffer after the other; of other
+    /// plans they are empty.
     pub(crate) fn set_hidden(&mut self, phase: Phase, hidden: &[f32]) {
-        if let Some(to) = self.plan.given(phase) {
-            self.buffers.get_mut(to)[..hidden.len()].copy_from_slice(hidden);
+        let given = self.plan.given(phase);
+        let rows = hidden.len().checked_div(self.plan.width_of(given)).unwrap_or(0);
+        let mut rest = hidden;
+        for &to in given {
+            let (own, others) = rest.split_at(rows * self.plan.buffer(to).width);
+            self.buffers.get_mut(to)[..own.len()].copy_from_slice(own);
+            rest = others;
         }
     }
 
@@ -103,21 +108,6 @@ impl Buffers {
     /// If it is being read or written.
     pub(crate) fn write(&self, id: BufferId) -> RefMut<'_, AlignedBuf> {
         self.0[id.0].borrow_mut()
-    }
-
-    /// Two buffers, between steps.
-    ///
-    /// # Errors
-    /// [`Error::Pass`] if they are one.
-    pub(crate) fn get_both_mut(
-        &mut self,
-        a: BufferId,
-        b: BufferId,
-    ) -> Result<[&mut AlignedBuf; 2], Error> {
-        match self.0.get_disjoint_mut([a.0, b.0]) {
-            Ok(both) => Ok(both.map(RefCell::get_mut)),
-            Err(_) => Err(Error::Pass("logits and hidden states in one buffer".to_owned())),
-        }
     }
 
     /// The buffer, between steps.

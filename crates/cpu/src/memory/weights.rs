@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memmap2::MmapMut;
 use pelton_graph::{EffortCurve, EffortMode, Error, Op, Plan, WeightId, WeightKind};
-use pelton_quant::{BucketFormat, DType};
+use pelton_quant::{DType, can_sort};
 use pelton_weights::{BucketPart, Checkpoint, Tensor, bucket_tensor};
 
 use super::{Budget, Use};
@@ -166,6 +166,33 @@ impl Weights {
         bytes.fold(0, u128::saturating_add)
     }
 
+    /// Bytes of the weights of a plan that stay in the map of their file.
+    pub(crate) fn mapped_bytes(plan: &Plan) -> u128 {
+        let mapped = plan.weights.iter().zip(small(plan));
+        let mapped = mapped.filter(|(weight, small)| !*small && weight.is_matrix());
+        mapped
+            .filter_map(|(weight, _)| weight.dtype.bytes_of(weight.len()))
+            .map(|n| n as u128)
+            .sum()
+    }
+
+    /// Bytes of the copies of the matrices that are marked for effort.
+    ///
+    /// # Errors
+    /// [`Error::Effort`] if the type or the shape of one has no such copy.
+    pub(crate) fn marked_bytes(plan: &Plan) -> Result<u128, Error> {
+        let marked = plan.weights.iter().filter(|weight| weight.effort);
+        let bytes = marked.map(|weight| match plan.effort.mode {
+            EffortMode::Bucket => bucket_bytes(plan, weight),
+            EffortMode::Nested if weight.dtype != DType::Q8_0 => Err(Error::Effort(format!(
+                "tensor '{}' is stored as {}, expected Q8_0 for nested effort",
+                weight.name, weight.dtype
+            ))),
+            EffortMode::Channel | EffortMode::Nested => line_bytes(weight),
+        });
+        bytes.sum()
+    }
+
     /// Copies the matrices that are marked for effort to input-major order, in place of all other
     /// orders.
     ///
@@ -183,25 +210,8 @@ impl Weights {
         }
         let what = "weights in input-major order";
         let marked = || plan.weights.iter().enumerate().filter(|(_, weight)| weight.effort);
-        let mut needed = 0_u128;
         let nested = plan.effort.mode == EffortMode::Nested;
-        let other = marked().find(|(_, weight)| nested && weight.dtype != DType::Q8_0);
-        if let Some((_, weight)) = other {
-            return Err(Error::Effort(format!(
-                "tensor '{}' is stored as {}, expected Q8_0 for nested effort",
-                weight.name, weight.dtype
-            )));
-        }
-        for (_, weight) in marked() {
-            let bytes = InputMajor::bytes_of(weight.dtype, weight.rows, weight.row_len);
-            needed += bytes.filter(|_| has_lines(weight.dtype)).ok_or_else(|| {
-                Error::Effort(format!(
-                    "tensor '{}' is stored as {}, expected F32, F16, BF16, Q4_0, Q4_1, Q8_0, \
-                     Q4_K, Q5_K or Q6_K for an effort below 1",
-                    weight.name, weight.dtype
-                ))
-            })? as u128;
-        }
+        let needed = Self::marked_bytes(plan)?;
         budget.take(Use::Lines, needed)?;
         for (i, weight) in marked() {
             let Weight::Matrices { stored, packed: _ } = &self.all[i] else { continue };
@@ -226,39 +236,22 @@ impl Weights {
     /// [`Error::LoadMemory`] or [`Error::Memory`] if there is not enough memory.
     fn set_buckets(&mut self, plan: &Plan, pool: &Pool, budget: &mut Budget) -> Result<(), Error> {
         let what = "weights in sorted buckets";
-        let (format, ranks) = (plan.effort.buckets, plan.effort.ranks);
-        let kept = (format, ranks);
+        let ranks = plan.effort.ranks;
         let marked = || plan.weights.iter().enumerate().filter(|(_, weight)| weight.effort);
-        let mut needed = 0_u128;
-        for (_, weight) in marked() {
-            let bytes = Buckets::bytes_of((weight.rows, weight.row_len), kept);
-            let each = bytes.filter(|_| format.reads(weight.dtype)).ok_or_else(|| {
-                let q8_0 = if format == BucketFormat::Q8 { ", Q8_0" } else { "" };
-                Error::Effort(format!(
-                    "tensor '{}' is {} x {} in {}, expected F16, BF16{q8_0} or F32 with a multiple \
-                     of 16 outputs for buckets of {}",
-                    weight.name,
-                    weight.rows,
-                    weight.row_len,
-                    weight.dtype,
-                    format.name()
-                ))
-            })?;
-            needed += each as u128 * weight.count() as u128;
-        }
+        let needed = Self::marked_bytes(plan)?;
         budget.take(Use::Buckets, needed)?;
         for (i, weight) in marked() {
             let Weight::Matrices { stored, packed: _ } = &self.all[i] else { continue };
             let Matrices { tensor, row_bytes, first, rows, of } = *stored;
             let (shape, count) = ((rows, weight.row_len), weight.count());
             let sorted = |index| match bucket_parts(&self.checkpoint, weight, index) {
-                Some(parts) => Buckets::from_parts(shape, &parts, kept, pool).map_err(|what| {
+                Some(parts) => Buckets::from_parts(shape, &parts, ranks, pool).map_err(|what| {
                     Error::Effort(format!("the file of buckets of '{}' {what}", weight.name))
                 }),
                 None => {
                     let bytes = self.checkpoint.tensor_at(tensor).bytes;
                     let bytes = &bytes[(index * of + first) * row_bytes..][..rows * row_bytes];
-                    Buckets::new(weight.dtype, shape, bytes, kept, pool).ok_or(Error::Memory {
+                    Buckets::new(weight.dtype, shape, bytes, ranks, pool).ok_or(Error::Memory {
                         what,
                         needed,
                         available: None,
@@ -290,10 +283,7 @@ impl Weights {
         };
         let can = |dtype, rows| can_pack(dtype, rows, panels);
         self.copy(plan, pool, Some(panels), can, budget);
-        if cfg!(target_os = "linux") {
-            let is_float = |dtype, _| ActivationKind::of(dtype) == ActivationKind::F32;
-            self.copy(plan, pool, None, is_float, budget);
-        }
+        self.copy(plan, pool, None, |dtype, _| can_copy(dtype), budget);
     }
 
     /// Copies the matrices that steps multiply with and whose type and rows are `wanted`, if there is
@@ -418,6 +408,32 @@ impl Weights {
     }
 }
 
+/// Bytes of a matrix in input-major order.
+fn line_bytes(weight: &pelton_graph::Weight) -> Result<u128, Error> {
+    let bytes = InputMajor::bytes_of(weight.dtype, weight.rows, weight.row_len);
+    let bytes = bytes.filter(|_| has_lines(weight.dtype)).ok_or_else(|| {
+        Error::Effort(format!(
+            "tensor '{}' is stored as {}, expected F32, F16, BF16, Q4_0, Q4_1, Q8_0, Q4_K, Q5_K or \
+             Q6_K for an effort below 1",
+            weight.name, weight.dtype
+        ))
+    })?;
+    Ok(bytes as u128)
+}
+
+/// Bytes of the sorted buckets of the matrices of a weight.
+fn bucket_bytes(plan: &Plan, weight: &pelton_graph::Weight) -> Result<u128, Error> {
+    let bytes = Buckets::bytes_of((weight.rows, weight.row_len), plan.effort.ranks);
+    let each = bytes.filter(|_| can_sort(weight.dtype)).ok_or_else(|| {
+        Error::Effort(format!(
+            "tensor '{}' is {} x {} in {}, expected F16, BF16 or F32 with a multiple of 16 outputs \
+             for buckets",
+            weight.name, weight.rows, weight.row_len, weight.dtype
+        ))
+    })?;
+    Ok(each as u128 * weight.count() as u128)
+}
+
 /// Whether each weight is multiplied by a step, not only looked up.
 pub(crate) fn multiplied(plan: &Plan) -> Vec<bool> {
     let mut multiplied = vec![false; plan.weights.len()];
@@ -427,6 +443,24 @@ pub(crate) fn multiplied(plan: &Plan) -> Vec<bool> {
         }
     }
     multiplied
+}
+
+/// Whether rows of a type are copied into large pages as they are.
+fn can_copy(dtype: DType) -> bool {
+    cfg!(target_os = "linux") && ActivationKind::of(dtype) == ActivationKind::F32
+}
+
+/// Bytes of the copies of weights that a load makes on this CPU, if there is memory for them:
+/// [`Needs`](pelton_graph::Needs) does not count them.
+pub fn packed_bytes(plan: &Plan) -> u64 {
+    let Some(panels) = Isa::chosen().ok().and_then(Panels::of) else { return 0 };
+    let weights = plan.weights.iter().zip(multiplied(plan)).zip(small(plan));
+    let packed = weights.filter(|((weight, multiplied), small)| {
+        let stored = weight.is_matrix() && !small && !weight.effort;
+        let copied = can_pack(weight.dtype, weight.rows, panels) || can_copy(weight.dtype);
+        stored && *multiplied && copied
+    });
+    packed.map(|((weight, _), _)| weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64).sum()
 }
 
 /// A copy of matrices, in panels or row by row; `None` if the system refuses the memory.
@@ -481,7 +515,6 @@ fn bucket_parts<'a>(
     Some(BucketParts {
         codes: part(BucketPart::Codes),
         means: part(BucketPart::Means),
-        levels: part(BucketPart::Levels),
         probes: part(BucketPart::Probes),
         unit: part(BucketPart::Unit),
     })

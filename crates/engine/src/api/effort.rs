@@ -5,7 +5,6 @@ use std::{fmt, path::PathBuf, str::FromStr, sync::Arc};
 use pelton_graph::EffortMode;
 #[cfg(feature = "unstable")]
 use pelton_graph::EffortTable;
-use pelton_quant::BucketFormat;
 
 /// The fraction of the inputs of each matrix that is multiplied for a token, above 0 and at most 1, which is the
 /// whole model: those of the greatest influence. Less is faster and less exact. It is a mean over many tokens.
@@ -84,11 +83,7 @@ pub struct EffortOptions {
     /// The parts that tokens of an effort below 1 leave out, and so the order in which weights are
     /// kept.
     pub mode: EffortMode,
-    /// In [`EffortMode::Bucket`]: the codes of the sorted weights; `None` for those of
-    /// [`buckets`](Self::buckets), or f16 without a file.
-    pub bucket_format: Option<BucketFormat>,
-    /// In [`EffortMode::Bucket`]: the ranks of each bucket that are kept, 1 to 16, of
-    /// [`BucketFormat::Q8`] 1 to 8; `None` for all. Fewer deny every token the whole model.
+    /// In [`EffortMode::Bucket`]: the ranks of each bucket that are kept, 1 to 16; `None` for all. Fewer deny every token the whole model.
     pub ranks: Option<usize>,
     /// In [`EffortMode::Bucket`]: a file of the model that `pelton effort pack` wrote. Without it, and on
     /// a GPU always, weights are sorted at load.
@@ -109,12 +104,6 @@ impl EffortOptions {
     /// Sets what tokens of an effort below 1 leave out.
     pub fn mode(mut self, mode: EffortMode) -> Self {
         self.mode = mode;
-        self
-    }
-
-    /// Sets the codes of sorted weights.
-    pub fn bucket_format(mut self, format: BucketFormat) -> Self {
-        self.bucket_format = Some(format);
         self
     }
 

@@ -1,5 +1,6 @@
 //! The values that go into a model and come out of it.
 
+mod cache_events;
 mod client;
 mod effort;
 mod event;
@@ -13,6 +14,8 @@ mod status;
 mod stream;
 mod values;
 
+pub(crate) use cache_events::CacheCallback;
+pub use cache_events::{CacheEvent, CachedPage};
 pub use client::Client;
 pub use effort::{EffortLevel, EffortOptions, EffortTables};
 pub use event::{Event, FinishReason, PromptToken, Stats, Token, TokenLogprob};

@@ -6,7 +6,11 @@ use pelton_graph::KvType;
 use pelton_weights::Quantize;
 
 use super::{
-    effort::EffortOptions, source::ModelSource, speculation::Speculation, values::Pooling,
+    cache_events::{CacheCallback, CacheEvent},
+    effort::EffortOptions,
+    source::ModelSource,
+    speculation::Speculation,
+    values::Pooling,
 };
 
 /// The memory for keys and values.
@@ -72,6 +76,15 @@ pub struct LoadOptions {
     pub kv: KvType,
     /// The memory for keys and values.
     pub kv_memory: KvMemory,
+    /// Layers on the GPU, the last ones of the model, of which the output counts as one; the others run on
+    /// the CPU. `None` for as many as the memory of the GPU holds.
+    pub gpu_layers: Option<usize>,
+    /// The most bytes of the GPU's memory that the choice of layers counts on; `None` for all that is
+    /// free.
+    pub gpu_memory: Option<u64>,
+    /// Bytes of the GPU's memory that the choice of layers leaves free; `None` for 1/32 of it and at least
+    /// 256 MiB, or none where [`gpu_memory`](Self::gpu_memory) is given.
+    pub gpu_margin: Option<u64>,
     /// The most requests that wait for their start.
     pub queue_requests: usize,
     /// The most prompt tokens of the requests that wait.
@@ -93,6 +106,7 @@ pub struct LoadOptions {
     /// Lets requests have any [effort](crate::GenerateOptions::effort); `None` if all have effort 1.
     pub effort: Option<EffortOptions>,
     progress: Option<ProgressCallback>,
+    pub(crate) cache_events: Option<CacheCallback>,
 }
 
 /// A LoRA adapter of a load.
@@ -154,6 +168,9 @@ impl Default for LoadOptions {
             quantize: None,
             kv: KvType::F16,
             kv_memory: KvMemory::Auto,
+            gpu_layers: None,
+            gpu_memory: None,
+            gpu_margin: None,
             queue_requests: 1024,
             queue_tokens: 1 << 20,
             prefill_budget: Duration::from_millis(100),
@@ -163,6 +180,7 @@ impl Default for LoadOptions {
             draft: None,
             effort: None,
             progress: None,
+            cache_events: None,
         }
     }
 }
@@ -221,6 +239,24 @@ impl LoadOptions {
     /// Sets the memory for keys and values.
     pub fn kv_memory(mut self, memory: KvMemory) -> Self {
         self.kv_memory = memory;
+        self
+    }
+
+    /// Sets the layers on the GPU.
+    pub fn gpu_layers(mut self, layers: usize) -> Self {
+        self.gpu_layers = Some(layers);
+        self
+    }
+
+    /// Sets the most bytes of the GPU's memory that the choice of layers counts on.
+    pub fn gpu_memory(mut self, bytes: u64) -> Self {
+        self.gpu_memory = Some(bytes);
+        self
+    }
+
+    /// Sets the bytes of the GPU's memory that the choice of layers leaves free.
+    pub fn gpu_margin(mut self, bytes: u64) -> Self {
+        self.gpu_margin = Some(bytes);
         self
     }
 
@@ -289,6 +325,13 @@ impl LoadOptions {
     /// Sets a function that is called now and then during a load, on the loading thread.
     pub fn progress(mut self, call: impl Fn(LoadProgress) + Send + Sync + 'static) -> Self {
         self.progress = Some(ProgressCallback::new(call));
+        self
+    }
+
+    /// Sets a function that receives the changes of the cached prefixes, in the order of their times. It is
+    /// called on the thread that runs the model, so it must not block.
+    pub fn cache_events(mut self, call: impl Fn(Vec<CacheEvent>) + Send + Sync + 'static) -> Self {
+        self.cache_events = Some(CacheCallback::new(call));
         self
     }
 

@@ -78,6 +78,7 @@ fn of_graph(error: &GraphError) -> ErrorKind {
         | GraphError::Effort(_)
         | GraphError::Op { .. }
         | GraphError::Kv { .. }
+        | GraphError::Placement(_)
         | GraphError::Profile => ErrorKind::Unsupported,
         GraphError::UnusedTensor { .. }
         | GraphError::TensorValue { .. }

@@ -3,12 +3,13 @@
 use pelton_graph::{CacheGroup, PAGE, pages_for};
 
 use super::{
+    events::Reports,
     pool::{NodeId, PagePool},
     prefix_tree::{Edge, Namespace, PrefixTree},
     sizing::windowed_pages,
     tables::SequencePages,
 };
-use crate::api::PageCounts;
+use crate::api::{CacheCallback, PageCounts};
 
 /// A cache group has no page left that is free or can be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub(crate) struct KvCache {
     /// Whether rows give the same bits in both phases.
     pub(super) phases_agree: bool,
     evictions: u64,
+    /// Reports of cached pages, if a router wants them.
+    reports: Option<Reports>,
 }
 
 impl KvCache {
@@ -50,6 +53,22 @@ impl KvCache {
             snapshots: snapshots.map(PagePool::new),
             phases_agree,
             evictions: 0,
+            reports: None,
+        }
+    }
+
+    /// Reports the pages that are cached and evicted from now on.
+    pub(crate) fn reporting_to(mut self, call: Option<CacheCallback>) -> Self {
+        let groups: Vec<CacheGroup> =
+            self.groups.iter().map(|group| CacheGroup { window: group.window }).collect();
+        self.reports = call.map(|call| Reports::new(call, &groups));
+        self
+    }
+
+    /// Passes on which pages were cached and evicted since the last call.
+    pub(crate) fn send_reports(&mut self) {
+        if let Some(reports) = &mut self.reports {
+            reports.send();
         }
     }
 
@@ -201,22 +220,29 @@ impl KvCache {
         self.evictions += 1;
         if self.groups[g].window.is_some() {
             // the node stays for the other groups, and for hits that end far after it
-            self.groups[g].pool.evict(page);
-            self.tree.set_page(node, g, None);
+            self.uncache(page, node, g);
         } else {
             debug_assert!(self.tree.is_leaf(node), "an idle page of a node with children");
-            for (g, group) in self.groups.iter_mut().enumerate() {
+            for g in 0..self.groups.len() {
                 if let Some(page) = self.tree.page(node, g)
-                    && !group.pool.is_held(page)
+                    && !self.groups[g].pool.is_held(page)
                 {
-                    group.pool.evict(page);
-                    self.tree.set_page(node, g, None);
+                    self.uncache(page, node, g);
                 }
             }
             self.drop_snapshot(node);
         }
         self.tree.prune(node);
         Some(())
+    }
+
+    /// Frees the idle page of a node.
+    fn uncache(&mut self, page: u32, node: NodeId, g: usize) {
+        self.groups[g].pool.evict(page);
+        self.tree.set_page(node, g, None);
+        if let Some(reports) = &mut self.reports {
+            reports.removed(&self.tree, node, g);
+        }
     }
 
     /// Frees the pages of windowed groups that no row from `position` on sees.
@@ -267,6 +293,9 @@ impl KvCache {
                     None => {
                         group.pool.cache(own, node);
                         self.tree.set_page(node, g, Some(own));
+                        if let Some(reports) = &mut self.reports {
+                            reports.stored(&self.tree, node, g);
+                        }
                     }
                 }
             }
@@ -315,5 +344,7 @@ fn first_seen(window: Option<usize>, position: usize) -> usize {
     window.map_or(0, |window| (position + 1).saturating_sub(window))
 }
 
+#[cfg(test)]
+mod report_tests;
 #[cfg(test)]
 mod tests;

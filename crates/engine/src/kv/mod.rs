@@ -10,6 +10,7 @@
 //! cached = total`, and the holders of every page, are checked around every pass.
 
 mod cache;
+mod events;
 mod pool;
 mod prefix_tree;
 mod sizing;
@@ -18,5 +19,7 @@ mod tables;
 
 pub(crate) use cache::KvCache;
 pub(crate) use prefix_tree::Namespace;
-pub(crate) use sizing::{LOGIT_BIAS_MAX, Sizes, bytes, full_length_bytes, limits, wanted_context};
+pub(crate) use sizing::{
+    LOGIT_BIAS_MAX, Part, Sizes, bytes, free, full_length_bytes, limits, wanted_context,
+};
 pub(crate) use tables::SequencePages;

@@ -10,6 +10,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
 
@@ -30,6 +31,25 @@ impl Edge {
     pub(crate) fn new(tokens: &[u32], prompt_rows: u8) -> Option<Self> {
         Some(Self { tokens: tokens.try_into().ok()?, prompt_rows })
     }
+
+    pub(super) fn tokens(&self) -> &[u32; PAGE] {
+        &self.tokens
+    }
+
+    pub(super) fn prompt_rows(&self) -> usize {
+        self.prompt_rows.into()
+    }
+
+    /// The identity of the page after the one with the identity `parent`.
+    fn identity(&self, parent: u64) -> u64 {
+        hash_of(&(parent, self.tokens, self.prompt_rows()))
+    }
+}
+
+fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The prefixes that sequences can share: those of the same salt, LoRA adapters and effort.
@@ -56,6 +76,10 @@ struct Node {
     edge: Option<Arc<Edge>>,
     /// The namespace of a root.
     namespace: Option<Namespace>,
+    /// The root above it, or itself.
+    root: NodeId,
+    /// A hash of the namespace and of all tokens up to here.
+    id: u64,
     children: BTreeMap<Arc<Edge>, NodeId>,
     /// The page of each cache group, where it is cached.
     pages: Vec<Option<u32>>,
@@ -88,17 +112,19 @@ impl PrefixTree {
     ) -> NodeId {
         let pages = vec![None; self.groups];
         let children = BTreeMap::new();
-        let node = Node { parent, edge, namespace, children, pages, snapshot: None, holders: 0 };
-        match self.vacant.pop() {
-            Some(id) => {
-                self.nodes[id] = node;
-                id
-            }
-            None => {
-                self.nodes.push(node);
-                self.nodes.len() - 1
-            }
+        let place = self.vacant.pop().unwrap_or(self.nodes.len());
+        let root = parent.map_or(place, |parent| self.nodes[parent].root);
+        let id = match (parent, &edge) {
+            (Some(parent), Some(edge)) => edge.identity(self.nodes[parent].id),
+            _ => namespace.as_ref().map_or(0, hash_of),
+        };
+        let (snapshot, holders) = (None, 0);
+        let node = Node { parent, edge, namespace, root, id, children, pages, snapshot, holders };
+        match self.nodes.get_mut(place) {
+            Some(vacant) => *vacant = node,
+            None => self.nodes.push(node),
         }
+        place
     }
 
     /// The root of a namespace, which it makes where there is none.
@@ -146,6 +172,21 @@ impl PrefixTree {
 
     pub(crate) fn parent(&self, node: NodeId) -> Option<NodeId> {
         self.nodes[node].parent
+    }
+
+    /// The edge from the parent; `None` for a root.
+    pub(super) fn edge(&self, node: NodeId) -> Option<&Edge> {
+        self.nodes[node].edge.as_deref()
+    }
+
+    /// The namespace that a node is in.
+    pub(super) fn namespace(&self, node: NodeId) -> Namespace {
+        self.nodes[self.nodes[node].root].namespace.clone().unwrap_or_default()
+    }
+
+    /// The identity of a node: equal for equal prefixes of equal namespaces.
+    pub(super) fn id(&self, node: NodeId) -> u64 {
+        self.nodes[node].id
     }
 
     pub(crate) fn is_leaf(&self, node: NodeId) -> bool {

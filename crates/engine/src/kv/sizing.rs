@@ -5,7 +5,7 @@
 //! Snapshots of recurrent states take at most a quarter of the memory of caches.
 
 use pelton_graph::{
-    Cache, CacheGroup, KvType, Limits, Op, OutputKind, PAGE, Plan, Values, pages_for,
+    Cache, CacheGroup, KvType, Limits, Needs, Op, OutputKind, PAGE, Plan, Values, pages_for,
 };
 
 use crate::{
@@ -41,11 +41,22 @@ pub(crate) struct Sizes<'a> {
     pub(crate) plan: &'a Plan,
     /// Tokens of the tokenizer, trailing unused ids excluded.
     pub(crate) tokens: usize,
-    /// Bytes that caches can be allocated from, if known.
-    pub(crate) free: Option<u64>,
+    /// The part of each device.
+    pub(crate) parts: &'a [Part<'a>],
     /// Rows of a pass where none are chosen.
     pub(crate) rows: usize,
 }
+
+/// The part of a model that a device has.
+pub(crate) struct Part<'a> {
+    pub(crate) plan: &'a Plan,
+    /// Bytes that caches and recurrent states can be allocated from, if known, next to all else that a
+    /// load with these limits needs. The limits have no pages.
+    pub(crate) free: Free<'a>,
+}
+
+/// The free bytes of a device, by the limits of a load.
+pub(crate) type Free<'a> = Box<dyn Fn(&Limits) -> Result<Option<u64>, Error> + 'a>;
 
 /// The most pages of a windowed group that a sequence holds while it decodes.
 pub(crate) fn windowed_pages(window: usize) -> usize {
@@ -64,6 +75,15 @@ pub(crate) fn full_length_bytes(options: &LoadOptions, plan: &Plan) -> u64 {
     let caches = plan.caches.iter().map(|cache| bytes_per_position(cache, options.kv) as u64);
     let sequences = options.max_concurrent.unwrap_or(1) as u64;
     caches.sum::<u64>().saturating_mul(positions as u64).saturating_mul(sequences)
+}
+
+/// Bytes that are free for caches and recurrent states next to all else that a load needs. Weights in
+/// the map of their file can be evicted, so that a quarter of the memory is left however large they are.
+pub(crate) fn free(budget: Option<u64>, needs: &Needs, states: u64) -> Option<u64> {
+    const LEAST_PART: u64 = 4;
+    let budget = budget?;
+    let free = budget.saturating_sub(needs.total().saturating_sub(states));
+    Some(free.saturating_sub(needs.mapped).max(free.min(budget / LEAST_PART)))
 }
 
 /// Bytes of the caches and recurrent states of a load.
@@ -137,21 +157,41 @@ fn limits_of(
     if generates {
         rows = rows.min((pages_for(context) * PAGE).max(sequences));
     }
-    let (pages, snapshots) =
-        Pages::new(options, plan, sequences, rows, context).choose(options, sizes.free, share)?;
     let pools = plan.steps.iter().any(|step| matches!(step.op, Op::Pool(_)));
-    Ok(Limits {
+    let limits = Limits {
         rows,
         // all rows can be wanted of a plan that does not pool
         wants: sequences.max(if generates || pools { WANTS } else { rows }),
         sequences,
         context,
-        pages,
-        snapshots,
+        pages: vec![0; plan.groups.len()],
+        snapshots: 0,
         kv: options.kv,
         tokens: sizes.tokens.min(plan.vocab),
         bias: LOGIT_BIAS_MAX,
-    })
+    };
+    let pages_of = |part: &Plan, kv_memory, free| {
+        Pages::new(options, (plan, part), sequences, rows, context).choose(kv_memory, free, share)
+    };
+    // a page is on all devices, so the one with the least memory decides
+    let mut chosen = Vec::new();
+    for part in sizes.parts {
+        let free = (part.free)(&limits)?;
+        chosen.push(match (options.kv_memory, sizes.parts.len()) {
+            // a number of bytes is for all parts together
+            (KvMemory::Bytes(_), 2..) => {
+                pages_of(part.plan, KvMemory::Bytes(free.unwrap_or(u64::MAX)), free)?
+            }
+            (kv_memory, _) => pages_of(part.plan, kv_memory, free)?,
+        });
+    }
+    if let (KvMemory::Bytes(_), 2..) = (options.kv_memory, sizes.parts.len()) {
+        chosen.push(pages_of(plan, options.kv_memory, None)?);
+    }
+    let group = |group: usize| chosen.iter().map(|(pages, _)| pages[group]).min().unwrap_or(0);
+    let pages = (0..plan.groups.len()).map(group).collect();
+    let snapshots = chosen.iter().map(|(_, snapshots)| *snapshots).min().unwrap_or(0);
+    Ok(Limits { pages, snapshots, ..limits })
 }
 
 fn in_range(name: &'static str, found: usize, least: usize, most: usize) -> Result<usize, Error> {
@@ -192,17 +232,17 @@ fn bytes_per_position(cache: &Cache, kv: KvType) -> usize {
 impl<'a> Pages<'a> {
     fn new(
         options: &LoadOptions,
-        plan: &'a Plan,
+        (plan, part): (&'a Plan, &Plan),
         sequences: usize,
         rows: usize,
         context: usize,
     ) -> Self {
         let bytes = |g| {
-            let caches = plan.caches.iter().filter(|cache| cache.group == g);
+            let caches = part.caches.iter().filter(|cache| cache.group == g);
             PAGE as u64
                 * caches.map(|cache| bytes_per_position(cache, options.kv) as u64).sum::<u64>()
         };
-        let state = plan.states.iter().map(|state| 4 * state.len as u64).sum();
+        let state = part.states.iter().map(|state| 4 * state.len as u64).sum();
         Self {
             groups: &plan.groups,
             bytes: (0..plan.groups.len()).map(bytes).collect(),
@@ -260,7 +300,7 @@ impl<'a> Pages<'a> {
     /// The pages of each group, and the snapshots of recurrent states.
     fn choose(
         &self,
-        options: &LoadOptions,
+        kv_memory: KvMemory,
         free: Option<u64>,
         auto: f64,
     ) -> Result<(Vec<usize>, usize), Error> {
@@ -286,7 +326,7 @@ impl<'a> Pages<'a> {
             });
         }
         let free = free.map(|free| free - states);
-        let (available, most) = match options.kv_memory {
+        let (available, most) = match kv_memory {
             KvMemory::Auto => (free.map_or(u64::MAX, |free| (free as f64 * auto) as u64), all),
             KvMemory::Bytes(bytes) => {
                 if let Some(free) = free
@@ -360,7 +400,8 @@ mod tests {
         let mut plan =
             build(&ModelSpec { context: 100_000, ..ModelSpec::default() }.checkpoint()).unwrap();
         change(&mut plan);
-        limits(options, &Sizes { plan: &plan, tokens: 70, free, rows: 512 })
+        let parts = [Part { plan: &plan, free: Box::new(move |_| Ok(free)) }];
+        limits(options, &Sizes { plan: &plan, tokens: 70, parts: &parts, rows: 512 })
     }
 
     #[test]
@@ -371,6 +412,17 @@ mod tests {
         // memory for less than two contexts
         let limits = with(|_| {}, &options, Some(2000 * PER_POSITION)).unwrap();
         assert_eq!(limits.pages, [1800 / 64]);
+    }
+
+    #[test]
+    fn caches_are_next_to_all_else() {
+        let needs = Needs { weights: 3, buffers: 5, mapped: 8, ..Needs::default() };
+        // 2 of the buffers are the states, which come from the same memory as the caches
+        assert_eq!(free(Some(24), &needs, 2), Some(10));
+        assert_eq!(free(Some(24), &Needs { mapped: 40, ..needs }, 2), Some(6));
+        assert_eq!(free(Some(8), &Needs { mapped: 40, ..needs }, 2), Some(2));
+        assert_eq!(free(Some(4), &needs, 2), Some(0));
+        assert_eq!(free(None, &needs, 0), None);
     }
 
     #[test]

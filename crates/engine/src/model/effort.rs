@@ -18,12 +18,13 @@ use pelton_graph::{
     Backend, Effort, EffortGroup, EffortKind, EffortMode, EffortTable, InputScores, MatrixScores,
     OutputKind, Plan, Weight,
 };
+use pelton_quant::BUCKET;
 use pelton_tokenizer::Tokenizer;
 use pelton_weights::Checkpoint;
 use serde_json::{Value, json};
 
 use crate::{
-    Error,
+    Error, ErrorKind,
     api::{DraftSource, EffortOptions, EffortTables, LoadOptions},
     session::{effort_of, of_plan},
 };
@@ -49,6 +50,30 @@ pub(super) fn wanted(options: &LoadOptions) -> Option<Cow<'_, EffortOptions>> {
 /// The effort of requests that do not say.
 pub(super) fn of_load(options: &LoadOptions) -> Result<Effort, Error> {
     options.effort.as_ref().map_or(Ok(Effort::FULL), |effort| effort_of(effort.level))
+}
+
+/// Whether requests may run the whole model in place of their efforts.
+pub(super) fn may_be_whole(options: &LoadOptions) -> bool {
+    let drafts_itself = matches!(options.draft, Some(DraftSource::Effort(_)));
+    options.effort.as_ref().is_some_and(|effort| !effort.always) && !drafts_itself
+}
+
+/// Loads a plan; if there is too little memory and it `may_be_whole`, without its marks. Returns also whether it
+/// has its marks.
+pub(super) fn load_or_whole<T>(
+    plan: Plan,
+    may_be_whole: bool,
+    load: impl Fn(&Plan) -> Result<T, Error>,
+) -> Result<(Plan, T, bool), Error> {
+    match load(&plan) {
+        Err(error) if may_be_whole && error.kind() == ErrorKind::OutOfMemory => {
+            tracing::warn!(%error, "the weights for efforts below 1 do not fit");
+            let plan = plan.without_effort();
+            let loaded = load(&plan)?;
+            Ok((plan, loaded, false))
+        }
+        loaded => Ok((plan, loaded?, true)),
+    }
 }
 
 /// A plan that is marked for effort, and its calibration.
@@ -99,29 +124,15 @@ pub(super) fn with_effort(
             return refuse("effort.buckets", found, "none but in mode bucket");
         }
         (ranks, file) => {
-            let format = options.bucket_format;
-            if let Some(format) = format.filter(|_| !is_bucket) {
-                let found = format.name().to_owned();
-                return refuse("effort.bucket_format", found, "none but in mode bucket");
-            }
             if is_bucket && backend.has_expert_effort() {
                 plan = plan.with_expert_effort();
             }
-            let of_file = match file {
-                Some(path) => Some(checkpoint.attach_buckets(path, &key(&plan, &checkpoint))?),
-                None => None,
-            };
-            match (format, of_file) {
-                (Some(format), Some(of_file)) if format != of_file => {
-                    let expected = format!("{}, the format of the file of buckets", of_file.name());
-                    return refuse("effort.bucket_format", format.name().to_owned(), &expected);
-                }
-                (format, of_file) => plan.effort.buckets = format.or(of_file).unwrap_or_default(),
+            if let Some(path) = file {
+                checkpoint.attach_buckets(path, &key(&plan, &checkpoint))?;
             }
-            let all = plan.effort.buckets.ranks();
-            plan.effort.ranks = ranks.unwrap_or(all);
-            if !(1..=all).contains(&plan.effort.ranks) {
-                let expected = format!("1 to {all}");
+            plan.effort.ranks = ranks.unwrap_or(BUCKET);
+            if !(1..=BUCKET).contains(&plan.effort.ranks) {
+                let expected = format!("1 to {BUCKET}");
                 return refuse("effort.ranks", plan.effort.ranks.to_string(), &expected);
             }
         }

@@ -75,7 +75,7 @@ impl Steps {
         requests: Receiver<Box<Sequence>>,
         shared: Arc<Shared>,
     ) -> Self {
-        let steps = Self { scheduler, requests, shared, connected: true };
+        let mut steps = Self { scheduler, requests, shared, connected: true };
         steps.publish();
         steps
     }
@@ -116,7 +116,9 @@ impl Steps {
         }
     }
 
-    pub(super) fn publish(&self) {
+    /// Tells the handles of the model the load, and routers the pages that are cached.
+    pub(super) fn publish(&mut self) {
+        self.scheduler.resources.kv.send_reports();
         self.shared.publish(&self.scheduler);
     }
 }

@@ -1,18 +1,20 @@
 //! Random schedules: each text is that of the request alone, and all pages come back.
 
-use std::{env, thread, time::Duration};
+use std::{env, sync::Arc, thread, time::Duration};
 
 use pelton::{
-    Error, FinishReason, LoadOptions, Prompt, PromptToken, Sampling, Speculation, Status, Token,
+    Engine, Error, FinishReason, LoadOptions, Model, Prompt, PromptToken, Sampling, Speculation,
+    Status, Token, graph::Backend,
 };
+use pelton_place::Split;
 use pelton_testing::{
     Random,
-    fake::{Failure, Fake},
+    fake::{self, Failure, Fake},
 };
 
 use crate::harness::{
-    End, Load, VOCAB, alone_on, assert_all_pages_back, assert_sound, load, load_recurrent, memory,
-    prompt, submit,
+    CONTEXT, End, Load, VOCAB, alone_on, assert_all_pages_back, assert_sound, load, load_recurrent,
+    memory, prompt, submit,
 };
 use crate::request::Request;
 
@@ -21,6 +23,7 @@ struct Family {
     fake: Fake,
     windows: &'static [Option<usize>],
     load: Load,
+    is_recurrent: bool,
     requests: Vec<(Request, Given)>,
 }
 
@@ -28,14 +31,14 @@ struct Family {
 type Given = (Vec<PromptToken>, Vec<Token>);
 
 fn families() -> Vec<Family> {
-    let kinds: [(&[Option<usize>], Load); 4] = [
-        (&[None], load),
-        (&[None, Some(70)], load),
-        (&[Some(100)], load),
-        (&[None, Some(70)], load_recurrent),
+    let kinds: [(&[Option<usize>], Load, bool); 4] = [
+        (&[None], load, false),
+        (&[None, Some(70)], load, false),
+        (&[Some(100)], load, false),
+        (&[None, Some(70)], load_recurrent, true),
     ];
     let mut families = Vec::new();
-    for (windows, load) in kinds {
+    for (windows, load, is_recurrent) in kinds {
         for fake in [Fake::default(), Fake::default().with_phases()] {
             let mut random = Random::new(3);
             let requests = (0..30)
@@ -45,7 +48,7 @@ fn families() -> Vec<Family> {
                     (request, alone)
                 })
                 .collect();
-            families.push(Family { fake, windows, load, requests });
+            families.push(Family { fake, windows, load, is_recurrent, requests });
         }
     }
     families
@@ -98,8 +101,30 @@ fn prediction(random: &mut Random, expected: &[Token]) -> Option<Prompt> {
     Some(tokens.collect::<Vec<u32>>().into())
 }
 
-/// One schedule. Everything random about it comes from its seed, but for the threads' timing.
-/// Returns the model's status at the end.
+/// A model over `stages` devices: fakes that take some time, and at the end `last`. Returns the others too.
+fn load_split(
+    random: &mut Random,
+    stages: usize,
+    (last, options, windows): (&Fake, &LoadOptions, &[Option<usize>]),
+) -> (Model, Vec<Fake>) {
+    let (plan, checkpoint) = fake::plan(VOCAB, CONTEXT, windows);
+    let mut layers: Vec<usize> = (0..=windows.len()).collect();
+    while layers.len() >= stages {
+        layers.remove(random.below(layers.len()));
+    }
+    let other = |_| {
+        let fake = Fake::default().slow_passes(Duration::from_micros(random.below(300) as u64));
+        if last.pipeline.phases_agree { fake } else { fake.with_phases() }
+    };
+    let others: Vec<Fake> = (1..stages).map(other).collect();
+    let all = others.iter().chain([last]).cloned();
+    let devices = all.map(|fake| Arc::new(fake) as Arc<dyn Backend>).collect();
+    let split = Split::new(devices, layers).unwrap();
+    (Engine::with_backend(split).load_plan(plan, checkpoint, options).unwrap(), others)
+}
+
+/// One schedule over 1 to 3 devices. Everything random about it comes from its seed, but for the threads'
+/// timing. Returns the model's status at the end.
 fn schedule(family: &Family, seed: u64) -> Status {
     let mut random = Random::new(seed);
     let mut fake = Fake::pipelined(1 + random.below(3), [1, 4, 32][random.below(3)]);
@@ -124,7 +149,16 @@ fn schedule(family: &Family, seed: u64) -> Status {
         true => options.kv_memory(memory_of(family.windows, pages, sequences)),
         false => options,
     };
-    let model = (family.load)(&fake, &options, family.windows);
+    // the fake's recurrent state belongs to no step, so that no part has it
+    let stages = if family.is_recurrent { 1 } else { 1 + Random::new(seed ^ 77).below(3) };
+    let stages = stages.min(family.windows.len() + 2);
+    let (model, others) = match stages {
+        1 => ((family.load)(&fake, &options, family.windows), Vec::new()),
+        _ => {
+            let of = (&fake, &options, family.windows);
+            load_split(&mut Random::new(seed), stages, of)
+        }
+    };
     let may_fail = random.below(3) == 0;
     if may_fail {
         for i in 0..1 + random.below(3) {
@@ -177,7 +211,7 @@ fn schedule(family: &Family, seed: u64) -> Status {
     assert_all_pages_back(&model);
     let status = model.status();
     drop(model);
-    assert_sound(&fake);
+    others.iter().chain([&fake]).for_each(assert_sound);
     status
 }
 

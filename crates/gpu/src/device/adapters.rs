@@ -4,7 +4,7 @@ use std::{fmt, sync::OnceLock};
 
 use pelton_graph::Error;
 
-use super::wait::block_on;
+use super::{memory::Heap, wait::block_on};
 
 /// A GPU that can be opened through one graphics API.
 #[derive(Clone, Debug)]
@@ -152,7 +152,13 @@ impl Adapter {
 
     /// Bytes of the GPU's memory, if the graphics API reports it, as Vulkan does.
     pub fn memory(&self) -> Option<u64> {
-        crate::device::memory::of(&self.inner)
+        Heap::of(&self.inner).map(|heap| heap.size)
+    }
+
+    /// Bytes that can be allocated at this time, as far as the graphics API tells: without
+    /// VK_EXT_memory_budget all of the memory, whatever other programs have.
+    pub fn free_memory(&self) -> Option<u64> {
+        Heap::of(&self.inner).map(|heap| heap.free.unwrap_or(heap.size))
     }
 }
 

@@ -35,8 +35,7 @@ pub(crate) struct Device {
     /// Whether kernels can exchange data between workgroups by coherent buffers.
     pub(crate) coherent: bool,
     pub(crate) capabilities: Capabilities,
-    /// Bytes of its memory, if known.
-    pub(crate) memory: Option<u64>,
+    adapter: Adapter,
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
     checks: Checks,
@@ -114,13 +113,23 @@ impl Device {
             coherent,
             tunes: timestamps && checks == Checks::default() && adapter.kind() != Kind::Software,
             capabilities,
-            memory: adapter.memory(),
+            adapter: adapter.clone(),
             device,
             queue,
             checks,
             failures,
             created: AtomicU64::new(0),
         }))
+    }
+
+    /// Bytes that can be allocated at this time, if known.
+    pub(crate) fn free_memory(&self) -> Option<u64> {
+        self.adapter.free_memory()
+    }
+
+    /// Bytes that are allocated, as wgpu's allocator counts them; `None` where it does not.
+    pub(crate) fn allocated(&self) -> Option<u64> {
+        self.device.generate_allocator_report().map(|report| report.total_allocated_bytes)
     }
 
     /// A zeroed buffer that kernels can read and write.

@@ -283,6 +283,7 @@ fn products() -> Vec<(String, KernelSource)> {
                     experts,
                     fused_with: [None; 2],
                     own_y: false,
+                    straight: false,
                 };
                 all.push((format!("{product:?}"), product.source(&DECODE).unwrap()));
             }

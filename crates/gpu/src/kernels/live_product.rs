@@ -9,27 +9,24 @@ use pelton_quant::DType;
 use crate::{
     device::{Capabilities, KernelSource},
     kernels::template,
-    weights::{LANES, Lines},
+    weights::{LANES, Lines, places},
 };
 
 /// Threads of a workgroup, and groups of them that take lines in turn.
 const THREADS: usize = 256;
 const GROUPS: usize = THREADS / LANES;
 /// Inputs of a slice, at least and at most: a thread has four.
-const LEAST_SLICE: usize = 128;
-const SLICE: usize = 4 * THREADS;
-/// Workgroups of a product of one row, at least, if slices can be so short.
-const WORKGROUPS: usize = 384;
-const WORKGROUPS_OF_BLOCKS: usize = 224;
+const LEAST_SLICE: usize = 64;
+const SLICE: usize = 1024;
+/// Workgroups that a large GPU runs at once.
+const AT_ONCE: usize = 264;
+/// Inputs whose lines take as long as the other work of a workgroup.
+const OVERHEAD: usize = 128;
 /// Lines, and quads of lines of a block, that a thread loads before it multiplies them.
 const UNROLL: usize = 8;
 const UNROLL_OF_BLOCKS: usize = 2;
-/// Threads of a workgroup that adds slices.
-const SUM_THREADS: usize = 128;
 /// Rows for which slices have workgroups of their own.
 pub(crate) const GRID_ROWS: usize = 8;
-/// The most matrices of one product.
-pub(crate) const SIDES: usize = 3;
 /// Bytes of small arrays in workgroup memory.
 const SMALL: usize = 512;
 
@@ -57,11 +54,28 @@ pub(crate) struct LiveProduct {
     pub(crate) apart: bool,
     /// The gated product of two sides, if it is the result.
     pub(crate) glu: Option<Gating>,
+    /// The product whose partial sums are a gate and its value, if their gated product is x.
+    pub(crate) gated: Option<GatedSums>,
     /// Words from row to row in the buffer of live inputs.
     pub(crate) lives_step: usize,
+    /// Whether rows of effort 1 are among the rows.
+    pub(crate) mixed: bool,
     /// Whether slices have workgroups of their own, for up to [`GRID_ROWS`] rows. The bits of the results do not
     /// depend on it.
     pub(crate) on_grid: bool,
+}
+
+/// The partial sums `[rows, splits, len]` of a gate and its value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct GatedSums {
+    /// The gated product.
+    pub(crate) gating: Gating,
+    /// Slices of the product.
+    pub(crate) splits: usize,
+    /// Elements of a slice.
+    pub(crate) len: usize,
+    /// The first of the value's elements.
+    pub(crate) up: usize,
 }
 
 impl LiveProduct {
@@ -75,14 +89,27 @@ impl LiveProduct {
         self.sides.iter().map(|side| side.lines.tiles()).sum()
     }
 
-    /// Inputs of a slice: as many as leave workgroups enough, a power of two.
+    /// Groups that share a block of a slice.
+    fn shared(slice: usize) -> usize {
+        (32 * GROUPS / slice).max(1)
+    }
+
+    /// Inputs of a slice, whole blocks: so many that a large GPU takes the least time.
     fn slice(&self) -> usize {
-        let wanted = if self.lines().blocks() { WORKGROUPS_OF_BLOCKS } else { WORKGROUPS };
-        let mut slice = SLICE;
-        while slice > LEAST_SLICE && self.lines().cols.div_ceil(slice) * self.tiles() < wanted {
-            slice /= 2;
-        }
-        slice
+        let lines = self.lines();
+        let time = |slice: &usize| {
+            let items = lines.cols.div_ceil(*slice) * self.tiles();
+            // groups have whole blocks, or equal parts of one
+            let (shared, blocks) = (Self::shared(*slice), slice / 32);
+            let each = blocks.div_ceil((GROUPS / shared).max(1));
+            let work = if lines.blocks() { 32 * GROUPS * each / shared } else { *slice };
+            items.div_ceil(AT_ONCE) * (work + OVERHEAD)
+        };
+        (LEAST_SLICE / 32..=SLICE / 32)
+            .rev()
+            .map(|blocks| 32 * blocks)
+            .min_by_key(time)
+            .unwrap_or(SLICE)
     }
 
     fn splits(&self) -> usize {
@@ -92,6 +119,17 @@ impl LiveProduct {
     /// Splits whose sums are in the buffer of partial sums.
     fn written_splits(&self) -> usize {
         if self.on_grid { self.splits() } else { 1 }
+    }
+
+    /// The partial sums of a gate and its value, for the product that reads them.
+    pub(crate) fn gated_sums(&self) -> Option<GatedSums> {
+        let outputs = self.lines().outputs();
+        Some(GatedSums {
+            gating: self.glu?,
+            splits: self.written_splits(),
+            len: self.tiles() * outputs,
+            up: self.sides.first()?.lines.tiles() * outputs,
+        })
     }
 
     /// Elements of the partial sums of a row.
@@ -107,24 +145,26 @@ impl LiveProduct {
     pub(crate) fn fits(&self, capabilities: &Capabilities) -> bool {
         let (lines, slice) = (self.lines(), self.slice());
         let sums = 4 * GROUPS * lines.outputs();
-        let listed = if lines.blocks() { slice + slice / 8 * 3 + 4 * slice } else { 8 * slice };
+        let listed =
+            if lines.blocks() { 4 * slice + slice / 4 } else { 8 * (slice + UNROLL * GROUPS) };
         capabilities.workgroup_threads as usize >= THREADS
             && sums + listed + SMALL <= capabilities.workgroup_bytes as usize
     }
 
     /// The matrices, with their first tiles and the words of a lane at which their sections begin.
     fn contexts(&self) -> Vec<Value> {
-        let mut first = 0;
-        let context = |side: &Side| {
-            let (lines, sections) = (side.lines, side.lines.sections());
-            let loaded = 4 * lines.words();
-            let [lower, scales, norms] =
-                [sections.lower, sections.scales, sections.norms].map(|bytes| bytes / loaded);
-            let (rows, bias, lives_at) = (lines.rows, side.bias, side.lives_at);
-            first += lines.tiles();
-            context! { first => first - lines.tiles(), rows, bias, lives_at, lower, scales, norms }
+        let (mut first, loaded) = (0, 4 * self.lines().words());
+        let lines: Vec<Lines> = self.sides.iter().map(|side| side.lines).collect();
+        let context = |(side, place): (&Side, usize)| {
+            let sections = side.lines.sections();
+            let [lines, lower, scales, norms] =
+                [0, sections.lower, sections.scales, sections.norms]
+                    .map(|bytes| (place + bytes) / loaded);
+            let (rows, bias, lives_at) = (side.lines.rows, side.bias, side.lives_at);
+            first += side.lines.tiles();
+            context! { first => first - side.lines.tiles(), rows, bias, lives_at, lines, lower, scales, norms }
         };
-        self.sides.iter().map(context).collect()
+        self.sides.iter().zip(places(&lines).0).map(context).collect()
     }
 
     /// Workgroups of the partial sums of a row.
@@ -148,14 +188,21 @@ impl LiveProduct {
                 outputs => lines.outputs(),
                 threads => THREADS,
                 groups => GROUPS,
+                gated => self.gated.map(|of| context! {
+                    gating => template::gating(&of.gating),
+                    splits => of.splits,
+                    len => of.len,
+                    up => of.up,
+                }),
+                mixed => self.mixed,
                 // as in matvec.wgsl
                 share => 1 << lanes.clamp(2, 8).ilog2(),
-                together => 1,
-                chunk => slice / 32,
-                shared => (GROUPS * 32 / slice).max(1),
+                cols_rest => !lines.cols.is_multiple_of(slice),
+                shared => Self::shared(slice),
                 unroll => if lines.blocks() { UNROLL_OF_BLOCKS } else { UNROLL },
                 blocks => lines.blocks(),
                 nested => lines.nested,
+                words => lines.words(),
                 of_lower => template::float(1.0 / LOWER_HALF),
                 bf16 => lines.dtype == DType::BF16,
                 f32 => lines.dtype == DType::F32,
@@ -173,7 +220,7 @@ impl LiveProduct {
     /// Workgroups of the results of a row.
     pub(crate) fn sum_groups(&self) -> u32 {
         let tiles: usize = self.written().iter().map(|side| side.lines.tiles()).sum();
-        (tiles * self.lines().outputs() / SUM_THREADS) as u32
+        (tiles * self.lines().outputs()).div_ceil(THREADS) as u32
     }
 
     /// The WGSL of the results.
@@ -185,7 +232,9 @@ impl LiveProduct {
                 splits => self.written_splits(),
                 tiles => self.tiles(),
                 outputs => self.lines().outputs(),
-                threads => SUM_THREADS,
+                threads => THREADS,
+                mixed => self.mixed,
+                written_tiles => self.written().iter().map(|side| side.lines.tiles()).sum::<usize>(),
                 add => self.add,
                 apart => self.apart,
                 glu => self.glu.is_some(),

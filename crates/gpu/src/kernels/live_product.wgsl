@@ -1,10 +1,14 @@
 {# Partial sums of the products of rows of an effort below 1 with matrices in input-major order
    (weights/lines.rs): an input is multiplied if the bits of its score |a| · ‖W‖ are at least those of the row's
-   word for the matrix, where a = x or norm(x). The results are made by live_sums.wgsl.
+   word for the matrix, where a = x or norm(x), or a gated product whose partial sums are added here. The results
+   are made by live_sums.wgsl.
    A workgroup has a tile of outputs and a slice of inputs; with `on_grid` off all slices, one after the other. It
    finds the live inputs of the slice and lists them in their order. Its {{ groups }} groups of 32 threads then take
    live lines in turn, or with codes blocks of 32 inputs, and their sums are added in the order of groups. So a
    row's bits depend on nothing but the row. #}
+{# Vectors of sums of a lane, and their width. #}
+{% set width = 4 if blocks or f32 else 2 %}
+{% set sums = outputs // (32 * width) %}
 const K = {{ k }}u;
 const SLICE = {{ slice }}u;
 const SPLITS = {{ splits }}u;
@@ -19,30 +23,32 @@ const CHUNK = {{ slice // 32 }}u;
 const SHARED = {{ shared }}u;
 {% endif %}
 
+{% if gated %}
+// gate and value: partial sums [row][split] of the product before
+var<storage, read> gates: array<vec4<f32>>;
+{% with element="vec4<f32>", gating=gated.gating %}
+{% include "gating.wgsl" %}
+{% endwith %}
+{% else %}
 var<storage, read> x: array<vec4<f32>>;
+{% endif %}
 var<storage, read> lives: array<u32>;
 {% if norm %}
 var<storage, read> norm_weight: array<vec4<f32>>;
 {% endif %}
-{% for side in sides %}
-var<storage, read> m{{ loop.index0 }}: array<{{ "vec2" if nested else "vec4" }}<u32>>;
-{% endfor %}
+var<storage, read> m: array<vec{{ words }}<u32>>;
 var<storage, read_write> partial: array<f32>;
 
-var<workgroup> sums: array<f32, {{ groups * outputs }}>;
+var<workgroup> group_sums: array<f32, {{ groups * outputs }}>;
 {% if blocks %}
-var<workgroup> codes: array<u32, {{ slice // 4 }}>;
 var<workgroup> scales: array<f32, {{ slice // 32 }}>;
-// a bit for each live input of a block, and for each live lower half
-var<workgroup> masks: array<atomic<u32>, {{ slice // 32 }}>;
-{% if nested %}
-var<workgroup> lower_masks: array<atomic<u32>, {{ slice // 32 }}>;
-{% endif %}
+// live inputs of a block, and live lower halves above 8 bits
+var<workgroup> counts: array<u32, {{ slice // 32 }}>;
 // in each block its live inputs and their codes, an input in 8 bits above a code; then others with the code 0
 var<workgroup> entries: array<u32, {{ slice }}>;
 {% else %}
-// live inputs of the slice, and their activations
-var<workgroup> entries: array<vec2<u32>, {{ slice }}>;
+// live inputs of the slice, and their activations, then some of activation 0
+var<workgroup> entries: array<vec2<u32>, {{ slice + unroll * groups }}>;
 var<workgroup> totals: array<u32, {{ subgroups }}>;
 {% endif %}
 {% if norm %}
@@ -51,16 +57,6 @@ var<workgroup> squares: array<f32, {{ subgroups }}>;
 {% endif %}
 
 {% if blocks %}
-fn keep_code(r: u32, unit: u32, word: u32, code: u32) {
-    codes[unit * 8u + word] = code;
-}
-
-fn keep_scale(r: u32, unit: u32, value: vec2<f32>) {
-    scales[unit] = value.x;
-}
-
-{% include "quantize.wgsl" %}
-
 // Word j has byte j of each of four words, in their order.
 fn transposed(w: vec4<u32>) -> vec4<u32> {
     let even = 0x00ff00ffu;
@@ -83,44 +79,87 @@ fn live_ones(scores: vec4<f32>, least: u32) -> u32 {
     return ones.x | ones.y | ones.z | ones.w;
 }
 
-{# The four activations at `at` of a row. #}
-{% macro activations() %}x[row * (K / 4u) + at]{{ " * norm_weight[at] * by" if norm }}{% endmacro %}
+{% if gated %}
+// Four elements of the gated product of a row.
+fn of_gates(row: u32, at: u32) -> vec4<f32> {
+    var gate = vec4(0.0);
+    var up = vec4(0.0);
+    let first = row * {{ gated.splits * gated.len // 4 }}u + at;
+{% for s in range(gated.splits) %}
+    gate += gates[first + {{ s * gated.len // 4 }}u];
+    up += gates[first + {{ (s * gated.len + gated.up) // 4 }}u];
+{% endfor %}
+    return gated(gate, up);
+}
+{% endif %}
 
-{# The sums of a slice of side `s`. #}
-{% macro slice_of(s, side) %}
+{# What a thread loads for the inputs of a slice: weights of the norm and norms of columns, and words of four
+   activations. A block's words are those of {{ share }} lanes. #}
+{% set own = 8 // share if blocks else 1 %}
+{% macro loads() %}
 {% if blocks %}
-        if (thread < CHUNK) {
-            atomicStore(&masks[thread], 0u);
-{% if nested %}
-            atomicStore(&lower_masks[thread], 0u);
-{% endif %}
-        }
-        _ = prepare(0u, row, split * CHUNK, thread);
-        workgroupBarrier();
-        let at = split * (SLICE / 4u) + thread;
-        let inside = thread < SLICE / 4u && at < K / 4u;
-        let within = thread % 8u * 4u;
-        if (inside) {
-            let a = {{ activations() }};
-{% if nested %}
-            let scores = a * bitcast<vec4<f32>>(vec4(m{{ s }}[{{ side.norms }}u + 2u * at], m{{ s }}[{{ side.norms }}u + 2u * at + 1u]));
-            let lower = live_ones(scores * {{ of_lower }}, least);
-            atomicOr(&lower_masks[thread / 8u], lower << within);
+        let unit = thread / {{ share }}u;
+        let within = thread % {{ share }}u * {{ own }}u;
+        let from_word = (split * CHUNK + unit) * 8u + within;
+        let inside = unit < CHUNK && from_word < K / 4u;
 {% else %}
-            let scores = a * bitcast<vec4<f32>>(m{{ s }}[{{ side.norms }}u + at]);
+        let from_word = split * (SLICE / 4u) + thread;
+        let inside = thread < SLICE / 4u && from_word < K / 4u;
 {% endif %}
-            atomicOr(&masks[thread / 8u], live_ones(scores, least) << within);
-        }
-        workgroupBarrier();
-        if (inside) {
-            let mask = atomicLoad(&masks[thread / 8u]);
-            let count = countOneBits(mask);
+        let first = min(from_word, K / 4u - {{ own }}u);
+{% for j in range(own) %}
+{% if norm %}
+        let weight{{ j }} = norm_weight[first + {{ j }}u];
+{% endif %}
+{% if words == 2 %}
+        let norms{{ j }} = bitcast<vec4<f32>>(vec4(m[norms_at + 2u * (first + {{ j }}u)], m[norms_at + 2u * (first + {{ j }}u) + 1u]));
+{% else %}
+        let norms{{ j }} = bitcast<vec4<f32>>(m[norms_at + first + {{ j }}u]);
+{% endif %}
+        let x{{ j }} = {{ "of_gates(row, first + %su)"|format(j) if gated else "x[row * (K / 4u) + first + %su]"|format(j) }};
+{% endfor %}
+{% endmacro %}
+
+{# The list of a slice's live inputs. #}
+{% macro list() %}
+{% if blocks %}
+        // magnitudes as integers have the order of floats, with infinities and NaN last
+        var most4 = vec4(0u);
+        var mask = 0u;
 {% if nested %}
-            let both = atomicLoad(&lower_masks[thread / 8u]) & mask;
+        var lower = 0u;
 {% endif %}
-            let word = codes[thread];
-            for (var j = 0u; j < 4u; j++) {
-                let bit = 1u << (within + j);
+{% for j in range(own) %}
+        let v{{ j }} = x{{ j }}{{ " * weight%s"|format(j) if norm }};
+        most4 = max(most4, bitcast<vec4<u32>>(abs(v{{ j }})));
+        let scores{{ j }} = v{{ j }}{{ " * by" if norm }} * norms{{ j }};
+        mask |= live_ones(scores{{ j }}, least) << (4u * (within + {{ j }}u));
+{% if nested %}
+        lower |= live_ones(scores{{ j }} * {{ of_lower }}, least) << (4u * (within + {{ j }}u));
+{% endif %}
+{% endfor %}
+        var most = max(max(most4.x, most4.y), max(most4.z, most4.w));
+{% for step in [1, 2, 4] if step < share %}
+        most = max(most, subgroupShuffleXor(most, {{ step }}u));
+        mask |= subgroupShuffleXor(mask, {{ step }}u);
+{% if nested %}
+        lower |= subgroupShuffleXor(lower, {{ step }}u);
+{% endif %}
+{% endfor %}
+        let magnitude = bitcast<f32>(most);
+        let usable = most < 0x7f800000u && magnitude > 1e-35;
+        let inverse = select(0.0, 127.0 / magnitude, usable);
+        let count = countOneBits(mask);
+{% if nested %}
+        let both = lower & mask;
+{% endif %}
+        if (inside) {
+{% for j in range(own) %}
+            let codes{{ j }} = vec4<i32>(select(vec4(0.0), round(v{{ j }} * inverse), vec4(usable)));
+{% for i in range(4) %}
+            {
+                let input = 4u * (within + {{ j }}u) + {{ i }}u;
+                let bit = 1u << input;
                 let before = bit - 1u;
                 let is_live = (mask & bit) != 0u;
 {% if nested %}
@@ -132,39 +171,85 @@ fn live_ones(scores: vec4<f32>, least: u32) -> u32 {
 {% endif %}
                 let place = select(count + countOneBits(~mask & before), live_place, is_live);
                 // the others fill up quads, with a line that is read anyway
-                let line = select(firstTrailingBit(mask) & 31u, within + j, is_live);
-                let code = select(0u, (word >> (8u * j)) & 255u, is_live);
-                entries[thread / 8u * 32u + place] = (line << 8u) | code;
+                let line = select(firstTrailingBit(mask) & 31u, input, is_live);
+                entries[unit * 32u + place] = (line << 8u) | select(0u, u32(codes{{ j }}[{{ i }}]) & 255u, is_live);
+            }
+{% endfor %}
+{% endfor %}
+            if (within == 0u) {
+                counts[unit] = count{{ " | (countOneBits(both) << 8u)" if nested }};
+                // a row with an infinity or a NaN gives NaN
+                scales[unit] = select(bitcast<f32>(most | 0x7fc00000u), select(0.0, magnitude / 127.0, usable), most < 0x7f800000u){{ " * by" if norm }};
             }
         }
+{% if cols_rest %}
+        if (!inside && within == 0u && unit < CHUNK) {
+            counts[unit] = 0u;
+        }
+{% endif %}
         workgroupBarrier();
+{% else %}
+        let a = x0{{ " * weight0 * by" if norm }};
+        let ones = select(0u, live_ones(a * norms0, least), inside);
+        let own = countOneBits(ones);
+        var place = subgroupExclusiveAdd(own);
+        if (lane == subgroup_width - 1u) {
+            totals[subgroup] = place + own;
+        }
+        workgroupBarrier();
+        var count = 0u;
+        for (var i = 0u; i < subgroup_count; i++) {
+            place += select(0u, totals[i], i < subgroup);
+            count += totals[i];
+        }
+{% for i in range(4) %}
+        if ((ones & {{ 2 ** i }}u) != 0u) {
+            entries[place] = vec2((thread * 4u + {{ i }}u) * 32u, bitcast<u32>(a[{{ i }}]));
+            place++;
+        }
+{% endfor %}
+        if (thread < {{ unroll * groups }}u) {
+            entries[count + thread] = vec2(0u);
+        }
+        workgroupBarrier();
+{% endif %}
+{% endmacro %}
+
+{# The sums of the live lines of a slice. #}
+{% macro multiply() %}
+{% if blocks %}
         for (var b = line_group / SHARED; b < CHUNK; b += GROUPS / SHARED) {
-            let count = countOneBits(atomicLoad(&masks[b]));
+            let of_block = counts[b];
+            let count = of_block{{ " & 255u" if nested }};
             if (count == 0u) {
                 continue;
             }
             let quads = (count + 3u) / 4u;
 {% if nested %}
-            let both = countOneBits(atomicLoad(&lower_masks[b]) & atomicLoad(&masks[b]));
+            let both = of_block >> 8u;
             var of_uppers = 0;
 {% endif %}
-            let of_scales = {{ side.scales }}u + ((tile * (K / 32u) + split * CHUNK + b) * 64u + lane_of_line){{ " * 2u" if nested }};
-{% if nested %}
-            let d0 = vec4(m{{ s }}[of_scales], m{{ s }}[of_scales + 1u]);
-            let d1 = vec4(m{{ s }}[of_scales + 64u], m{{ s }}[of_scales + 65u]);
+            // each lane has eight scales for each eight of its outputs
+            let of_scales = (tile * (K / 32u) + split * CHUNK + b) * {{ 16 * sums }}u + lane_of_line;
+{% for k in range(sums // 2) %}
+{% if words == 2 %}
+            let d{{ k }} = vec4(m[scales_at + 2u * (of_scales + {{ 32 * k }}u)], m[scales_at + 2u * (of_scales + {{ 32 * k }}u) + 1u]);
 {% else %}
-            let d0 = m{{ s }}[of_scales];
-            let d1 = m{{ s }}[of_scales + 32u];
+            let d{{ k }} = m[scales_at + of_scales + {{ 32 * k }}u];
 {% endif %}
-{% for i in range(4) %}
+{% endfor %}
+{% for i in range(sums) %}
             var z{{ i }} = vec4(0i);
 {% endfor %}
-            let lines = (tile * K + split * SLICE + b * 32u) * 32u + lane_of_line;
+            let lines = lines_at + (tile * K + split * SLICE + b * 32u) * 32u + lane_of_line;
+{% if nested %}
+            let lower_lines = lines + lower_at - lines_at;
+{% endif %}
             for (var q = line_group % SHARED; q < quads; q += {{ unroll }}u * SHARED) {
 {% for u in range(unroll) %}
 {% for i in range(4) %}
                 var e{{ u }}_{{ i }} = 0u;
-                var w{{ u }}_{{ i }}: {{ "vec2" if nested else "vec4" }}<u32>;
+                var w{{ u }}_{{ i }}: vec{{ words }}<u32>;
 {% if nested %}
                 var v{{ u }}_{{ i }}: vec2<u32>;
 {% endif %}
@@ -173,12 +258,12 @@ fn live_ones(scores: vec4<f32>, least: u32) -> u32 {
                 if (quad{{ u }} < quads) {
 {% for i in range(4) %}
                     e{{ u }}_{{ i }} = entries[b * 32u + quad{{ u }} * 4u + {{ i }}u];
-                    w{{ u }}_{{ i }} = m{{ s }}[lines + (e{{ u }}_{{ i }} >> 8u) * 32u];
+                    w{{ u }}_{{ i }} = m[lines + (e{{ u }}_{{ i }} >> 8u) * 32u];
 {% endfor %}
 {% if nested %}
                     if (quad{{ u }} * 4u < both) {
 {% for i in range(4) %}
-                        v{{ u }}_{{ i }} = m{{ s }}[{{ side.lower }}u + lines + (e{{ u }}_{{ i }} >> 8u) * 32u];
+                        v{{ u }}_{{ i }} = m[lower_lines + (e{{ u }}_{{ i }} >> 8u) * 32u];
 {% endfor %}
                     }
 {% endif %}
@@ -197,60 +282,38 @@ fn live_ones(scores: vec4<f32>, least: u32) -> u32 {
                         let upper = transposed(vec4({% for i in range(4) %}w{{ u }}_{{ i }}[{{ k }}]{{ ", " if not loop.last }}{% endfor %}));
                         z{{ 2 * k }} += dots((upper << vec4(4u)) & vec4(0xf0f0f0f0u), a);
                         z{{ 2 * k + 1 }} += dots(upper & vec4(0xf0f0f0f0u), a);
-                        let lower = transposed(vec4({% for i in range(4) %}v{{ u }}_{{ i }}[{{ k }}]{{ ", " if not loop.last }}{% endfor %}));
-                        z{{ 2 * k }} += dots(lower & vec4(0x0f0f0f0fu), with_lower);
-                        z{{ 2 * k + 1 }} += dots((lower >> vec4(4u)) & vec4(0x0f0f0f0fu), with_lower);
                     }
 {% endfor %}
+                    if (left > 0u) {
+{% for k in range(2) %}
+                        let lower{{ k }} = transposed(vec4({% for i in range(4) %}v{{ u }}_{{ i }}[{{ k }}]{{ ", " if not loop.last }}{% endfor %}));
+                        z{{ 2 * k }} += dots(lower{{ k }} & vec4(0x0f0f0f0fu), with_lower);
+                        z{{ 2 * k + 1 }} += dots((lower{{ k }} >> vec4(4u)) & vec4(0x0f0f0f0fu), with_lower);
+{% endfor %}
+                    }
 {% else %}
-{% for k in range(4) %}
+{% for k in range(sums) %}
                     z{{ k }} += dots(transposed(vec4({% for i in range(4) %}w{{ u }}_{{ i }}[{{ k }}]{{ ", " if not loop.last }}{% endfor %})), a);
 {% endfor %}
 {% endif %}
                 }
 {% endfor %}
             }
-            let scale = scales[b]{{ " * by" if norm }};
-{% for k in range(4) %}
+            let scale = scales[b];
+{% for k in range(sums) %}
 {% set d = "d%s"|format(k // 2) %}
             sum{{ k }} += vec4(unpack2x16float({{ d }}[{{ k % 2 * 2 }}]), unpack2x16float({{ d }}[{{ k % 2 * 2 + 1 }}])) * scale * {{ "(vec4<f32>(z%s) + 7.5 * f32(of_uppers))"|format(k) if nested else "vec4<f32>(z%s)"|format(k) }};
 {% endfor %}
         }
 {% else %}
-        let at = split * (SLICE / 4u) + thread;
-        var ones = 0u;
-        var a = vec4(0.0);
-        if (thread < SLICE / 4u && at < K / 4u) {
-            a = {{ activations() }};
-            ones = live_ones(a * bitcast<vec4<f32>>(m{{ s }}[{{ side.norms }}u + at]), least);
-        }
-        let own = countOneBits(ones);
-        var place = subgroupExclusiveAdd(own);
-        let of_subgroup = subgroupAdd(own);
-        if (lane == 0u) {
-            totals[subgroup] = of_subgroup;
-        }
-        workgroupBarrier();
-        var count = 0u;
-        for (var i = 0u; i < subgroup_count; i++) {
-            place += select(0u, totals[i], i < subgroup);
-            count += totals[i];
-        }
-        for (var j = 0u; j < 4u; j++) {
-            if ((ones & (1u << j)) != 0u) {
-                entries[place] = vec2(thread * 4u + j, bitcast<u32>(a[j]));
-                place++;
-            }
-        }
-        workgroupBarrier();
-        let lines = (tile * K + split * SLICE) * 32u + lane_of_line;
+        let lines = lines_at + (tile * K + split * SLICE) * 32u + lane_of_line;
         for (var i = line_group; i < count; i += {{ unroll }}u * GROUPS) {
 {% for u in range(unroll) %}
-            let e{{ u }} = entries[min(i + {{ u }}u * GROUPS, count - 1u)];
-            let w{{ u }} = m{{ s }}[lines + e{{ u }}.x * 32u];
+            let e{{ u }} = entries[i + {{ u }}u * GROUPS];
+            let w{{ u }} = m[lines + e{{ u }}.x];
 {% endfor %}
 {% for u in range(unroll) %}
-            if (i + {{ u }}u * GROUPS < count) {
+            {
                 let v = vec2(bitcast<f32>(e{{ u }}.y));
 {% if f32 %}
                 sum0 = fma(bitcast<vec4<f32>>(w{{ u }}), v.xxyy, sum0);
@@ -281,20 +344,43 @@ fn main(
     let lane_of_line = thread % 32u;
     let row = group.y;
     let tile_of_all = group.x{{ " / SPLITS" if on_grid }};
-    var side = 0u;
+    // the places of the tile's matrix
     var tile = tile_of_all;
+    var lives_at = {{ sides[0].lives_at }}u;
+    var lines_at = {{ sides[0].lines }}u;
+    var norms_at = {{ sides[0].norms }}u;
+{% if blocks %}
+    var scales_at = {{ sides[0].scales }}u;
+{% endif %}
+{% if nested %}
+    var lower_at = {{ sides[0].lower }}u;
+{% endif %}
 {% for side in sides[1:] %}
     if (tile_of_all >= {{ side.first }}u) {
-        side = {{ loop.index }}u;
         tile = tile_of_all - {{ side.first }}u;
+        lives_at = {{ side.lives_at }}u;
+        lines_at = {{ side.lines }}u;
+        norms_at = {{ side.norms }}u;
+{% if blocks %}
+        scales_at = {{ side.scales }}u;
+{% endif %}
+{% if nested %}
+        lower_at = {{ side.lower }}u;
+{% endif %}
     }
 {% endfor %}
-    let word = lives[array<u32, {{ sides | length }}>({% for side in sides %}{{ side.lives_at }}u, {% endfor %})[side] + row * {{ lives_step }}u];
+    let word = lives[lives_at + row * {{ lives_step }}u];
+{% if mixed %}
     // rows of effort 1 have no bit
     if (word >> 31u == 0u) {
         return;
     }
+{% endif %}
     let least = word & 0x7fffffffu;
+{% if on_grid %}
+    let split = group.x % SPLITS;
+{{ loads() }}
+{% endif %}
 {% if norm %}
     var sum_of_squares = 0.0;
     for (var i = thread; i < K / 4u; i += THREADS) {
@@ -306,36 +392,31 @@ fn main(
 {% endif %}
 {% set each = (outputs + threads - 1) // threads %}
 {% if on_grid %}
-    let split = group.x % SPLITS;
     {
 {% else %}
 {% for j in range(each) %}
     var value{{ j }} = 0.0;
 {% endfor %}
     for (var split = 0u; split < SPLITS; split++) {
+{{ loads() }}
 {% endif %}
-{% set width = 4 if blocks or f32 else 2 %}
-{% set vectors = 1 if f32 else 4 %}
-{% for k in range(vectors) %}
+{{ list() }}
+{% for k in range(sums) %}
         var sum{{ k }} = vec{{ width }}(0.0);
 {% endfor %}
-{% for side in sides %}
-        if (side == {{ loop.index0 }}u) {
-{{ slice_of(loop.index0, side) }}
-        }
-{% endfor %}
-{% for k in range(vectors) %}
+{{ multiply() }}
+{% for k in range(sums) %}
 {% for i in range(width) %}
-        sums[line_group * OUT + {{ (k * width + i) * 32 }}u + lane_of_line] = sum{{ k }}[{{ i }}];
+        group_sums[line_group * OUT + {{ (k * width + i) * 32 }}u + lane_of_line] = sum{{ k }}[{{ i }}];
 {% endfor %}
 {% endfor %}
         workgroupBarrier();
 {% for j in range(each) %}
         {{ "if (thread < OUT) " if outputs < threads }}{
             let output = {{ j * threads }}u + thread;
-            var sum = sums[output];
+            var sum = group_sums[output];
 {% for g in range(1, groups) %}
-            sum += sums[{{ g }}u * OUT + output];
+            sum += group_sums[{{ g }}u * OUT + output];
 {% endfor %}
 {% if on_grid %}
             partial[((row * SPLITS + split) * TILES + tile_of_all) * OUT + output] = sum;

@@ -46,6 +46,9 @@ pub(crate) struct Matmul {
     pub(crate) fused_with: [Option<FusedMatrix>; 2],
     /// Whether each matrix of a fused product has a y of its own.
     pub(crate) own_y: bool,
+    /// Whether results go to y without a detour: y has room for as many rows as [`ROOM`] divides, and may be
+    /// overwritten there.
+    pub(crate) straight: bool,
 }
 
 /// The work split of a product: the tile of y of a workgroup, and the patch of each subgroup.
@@ -70,6 +73,9 @@ pub struct Tile {
     /// threads for the greatest number, and with narrower subgroups some of them compute nothing.
     pub lanes: [usize; 2],
 }
+
+/// Rows of y, and outputs of a matrix, are stored by as many at a time.
+pub(crate) const ROOM: usize = 16;
 
 /// The most sums of a thread: with more of them registers may not suffice.
 const SUMS: usize = 64;
@@ -132,9 +138,9 @@ impl Tile {
     }
 
     /// Bytes that a workgroup shares.
-    const fn bytes(&self) -> usize {
-        (self.batch + self.rows) * (self.step + 8) * 2
-            + self.subgroups() * self.core * (self.core + 4) * 4
+    const fn bytes(&self, straight: bool) -> usize {
+        let staged = if straight { 0 } else { self.core * (self.core + 4) * 4 };
+        (self.batch + self.rows) * (self.step + 8) * 2 + self.subgroups() * staged
     }
 
     /// Workgroups for `count` rows of activations and a matrix of `rows`.
@@ -166,6 +172,19 @@ pub(crate) const DECODE: Tile = Tile::ALL[3];
 /// The tile of decoding passes of up to 32 rows.
 pub(crate) const DECODE_FEW: Tile = Tile::of([32, 64], [32, 16], 64);
 
+/// The tile of such passes for products of many outputs, which fill a GPU without K splits.
+const DECODE_WIDE: Tile = Tile::of([32, 128], [32, 32], 64);
+
+/// The tile of decoding passes of up to 32 rows, for a number of outputs.
+pub(crate) fn decode_few(outputs: usize) -> Tile {
+    /// Workgroups of the wide tile that fill a large GPU.
+    const ENOUGH: usize = 132;
+    match outputs / DECODE_WIDE.rows >= ENOUGH {
+        true => DECODE_WIDE,
+        false => DECODE_FEW,
+    }
+}
+
 /// K splits of a decoding pass of up to `rows` rows of `k` elements, for `outputs` outputs: enough
 /// workgroups to hide latency.
 pub(crate) fn decode_splits(tile: &Tile, k: usize, outputs: usize, rows: usize) -> usize {
@@ -173,7 +192,8 @@ pub(crate) fn decode_splits(tile: &Tile, k: usize, outputs: usize, rows: usize) 
     const STEPS: usize = 8;
     // one for each multiprocessor of a large GPU, or two of the smaller tile: more of them were
     // slower on an H200
-    let enough: usize = if tile.batch < DECODE.batch { 264 } else { 132 };
+    let small = tile.batch < DECODE.batch && tile.rows < DECODE_WIDE.rows;
+    let enough: usize = if small { 264 } else { 132 };
     let [across, down, _] = tile.groups(rows, outputs);
     let most = (padded(k) / tile.step / STEPS).max(1);
     enough.div_ceil((across * down) as usize).clamp(1, most)
@@ -190,7 +210,7 @@ impl Matmul {
         let fits = |tile: &Tile| {
             let [across, down, _] = tile.groups(count, self.tiled_rows(tile));
             let padding = count.next_multiple_of(tile.batch) - count;
-            tile.bytes() <= capabilities.workgroup_bytes as usize
+            tile.bytes(self.straight) <= capabilities.workgroup_bytes as usize
                 && tile.threads() <= capabilities.workgroup_threads as usize
                 && 4 * padding < count
                 && (across * down) as usize * self.splits >= GROUPS
@@ -222,6 +242,15 @@ impl Matmul {
     fn parts(&self) -> impl Iterator<Item = FusedMatrix> {
         let first = FusedMatrix { layout: self.layout, rows: self.rows };
         [first].into_iter().chain(self.fused_with.into_iter().flatten())
+    }
+
+    /// The product with results that go to y without a detour, where `room` rows of y allow it.
+    pub(crate) fn straight_to(self, room: usize) -> Self {
+        let whole = self.parts().all(|part| part.rows.is_multiple_of(ROOM));
+        let plain = !self.bias && self.activation.is_none() && !self.own_y;
+        let aligned = self.stride.is_multiple_of(4) && self.offset.is_multiple_of(4);
+        let straight = whole && plain && aligned && room.is_multiple_of(ROOM);
+        Self { straight: straight && self.experts.is_none(), ..self }
     }
 
     /// Rows of the matrices, each filled up to whole tiles.
@@ -276,6 +305,7 @@ impl Matmul {
                 patch_batch => tile.patch_batch,
                 patch_rows => tile.patch_rows,
                 step => tile.step,
+                straight => self.straight,
                 core => tile.core,
                 wide => tile.wide,
                 subgroups => tile.subgroups(),
@@ -322,12 +352,22 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
         slab_rows: 64,
         experts: None,
         own_y: false,
+        straight: false,
         fused_with: [part(DType::Q4_K), part(DType::Q6_K)],
     };
     all.push((format!("{fused:?}"), fused.source(&DECODE).unwrap()));
     for add in [false, true] {
         let own = Matmul { own_y: true, bias: !add, add, splits: 1, ..fused };
         all.push((format!("{own:?}"), own.source(&Tile::ALL[0]).unwrap()));
+    }
+    for add in [false, true] {
+        let tile = Tile::ALL[0];
+        let straight =
+            Matmul { rows: 80, fused_with: [None; 2], stride: 96, straight: true, ..fused };
+        all.push((format!("{straight:?} {tile:?}"), straight.source(&tile).unwrap()));
+        let layout = Layout::of(DType::F16);
+        let floats = Matmul { layout, splits: 1, add, ..straight };
+        all.push((format!("{floats:?} {tile:?}"), floats.source(&tile).unwrap()));
     }
     for dtype in DType::ALL {
         for tile in Tile::ALL.into_iter().chain([DECODE_FEW]).chain(others) {
@@ -351,6 +391,7 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
                     experts: None,
                     fused_with: [None; 2],
                     own_y: false,
+                    straight: false,
                 };
                 let label = format!("matmul {dtype} {tile:?} bias {bias} add {add}");
                 all.push((label, m.source(&tile).unwrap()));

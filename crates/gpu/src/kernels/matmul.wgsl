@@ -15,8 +15,8 @@
    the right operand by columns (coopLoad). #}
 enable f16;
 enable wgpu_cooperative_matrix;
-{% if varying %}
-// the condition that a subgroup has a patch is the same in all of its threads
+{% if varying or straight %}
+// the conditions that a subgroup has a patch, and y the rows of a matrix, are the same in all of its threads
 diagnostic(off, derivative_uniformity);
 {% endif %}
 
@@ -67,9 +67,11 @@ var<storage, read> bias: array<f32>;
 
 var<workgroup> left: array<{{ element }}, {{ batch * (step + 8) // wide }}>;
 var<workgroup> right: array<{{ element }}, {{ rows * (step + 8) // wide }}>;
-// one product of each subgroup, on its way to y
 {% set staged_stride = core + 4 %}
+{% if not straight %}
+// one product of each subgroup, on its way to y
 var<workgroup> staged: array<f32, {{ subgroups * core * staged_stride }}>;
+{% endif %}
 
 {# Writes four halves to a tile, at element `at` and `more` elements on. #}
 {% macro keep(tile, at, more, value) %}
@@ -264,6 +266,20 @@ fn main(
         }
 {% endif %}
     }
+{% if straight %}
+    // y has room for whole matrices
+{% for i in range(patch_batch // core) %}
+    if ({{ "subgroup < %su && "|format(subgroups) if varying }}first + patch_first + {{ i * core }}u < count) {
+{% for j in range(patch_rows // core) %}
+        if (part.first_row + patch_row + {{ j * core }}u < part.rows) {
+            let at = (slab + first + patch_first + {{ i * core }}u) * {{ y_stride }}u + part.offset + part.first_row + patch_row + {{ j * core }}u;
+            let sum{{ i }}_{{ j }} = {{ "coopLoadT<%s<f32, C>>(&y[at], %su) + "|format(matrix, y_stride) if add }}sums{{ i }}_{{ j }};
+            coopStoreT(sum{{ i }}_{{ j }}, &y[at], {{ y_stride }}u);
+        }
+{% endfor %}
+    }
+{% endfor %}
+{% else %}
     // through workgroup memory, because a matrix is stored whole and y may end within it
     let corner = subgroup * {{ core * staged_stride }}u;
 {% for i in range(patch_batch // core) %}
@@ -305,4 +321,5 @@ fn main(
     workgroupBarrier();
 {% endfor %}
 {% endfor %}
+{% endif %}
 }

@@ -67,7 +67,18 @@ fn sources_of(vocab: usize, tokens: usize) -> Result<[KernelSource; 2], Error> {
     ])
 }
 
+/// Bytes of the masks, the ranking, the ranked tokens of chunks and those of rows.
+fn sizes([vocab, tokens]: [usize; 2], wants: usize) -> [usize; 4] {
+    let pairs = wants * vocab.div_ceil(CHUNK) * 16 * (1 + Ranking::MOST);
+    [4 * wants * tokens.div_ceil(32), 8, pairs, 4 * wants * Ranking::width(Ranking::MOST)]
+}
+
 impl Ranks {
+    /// Bytes that [`new`](Self::new) allocates.
+    pub(crate) fn bytes(vocab_and_tokens: [usize; 2], wants: usize) -> u64 {
+        sizes(vocab_and_tokens, wants).iter().map(|&bytes| bytes as u64).sum()
+    }
+
     /// For rows of `logits` `[wants, vocab]`. Ids from `tokens` on are never ranked.
     pub(crate) fn new(
         device: &Device,
@@ -76,11 +87,12 @@ impl Ranks {
         wants: usize,
     ) -> Result<Self, Error> {
         let chunks = vocab.div_ceil(CHUNK);
+        let [masks, ranking, pairs, ranked] = sizes([vocab, tokens], wants);
         let buffer = |label: &str, bytes: usize| device.buffer(label, bytes as u64);
-        let masks = buffer("masks of rankings", 4 * wants * tokens.div_ceil(32))?;
-        let ranking = buffer("ranking", 8)?;
-        let pairs = buffer("ranked tokens of chunks", wants * chunks * 16 * (1 + Ranking::MOST))?;
-        let ranked = buffer("ranked tokens", 4 * wants * Ranking::width(Ranking::MOST))?;
+        let masks = buffer("masks of rankings", masks)?;
+        let ranking = buffer("ranking", ranking)?;
+        let pairs = buffer("ranked tokens of chunks", pairs)?;
+        let ranked = buffer("ranked tokens", ranked)?;
         let all = [
             ("logits", logits),
             ("masks", &masks),

@@ -7,19 +7,18 @@ use pelton_graph::{
 use pelton_quant::{DType, PROBES};
 
 use crate::{
-    device::{Capabilities, Device},
+    device::{Capabilities, Device, counted},
     kernels::{
         attention::Attention,
         experts::Sort,
-        live_product::SIDES,
-        matmul::{DECODE, DECODE_FEW, decode_splits, prompt_splits},
+        matmul::{DECODE, DECODE_FEW, ROOM, decode_few, decode_splits, prompt_splits},
         recurrent::GatedDelta,
         tiled_matmul::{FEW_ROWS, ThreadTile, splits},
         to_f16::padded,
         to_q8::UNIT,
     },
     lower::live_sizes as live,
-    weights::{has_buckets, is_partial},
+    weights::{SIDES, has_buckets, is_partial},
 };
 
 /// Offsets of bindings in a buffer are multiples of this on every GPU.
@@ -27,38 +26,38 @@ const ALIGNMENT: usize = 256;
 
 /// The inputs of a pass, which the host writes.
 #[derive(Debug)]
-pub(crate) struct Inputs {
+pub(crate) struct Inputs<B = wgpu::Buffer> {
     /// Row counts `[2]` u32: all rows, and the selected ones.
-    pub(crate) pass: wgpu::Buffer,
+    pub(crate) pass: B,
     /// Rows `[rows, 4]` u32: token (or [`SAMPLED`]), position, slot, and the number of positions of
     /// the sequence if it is wholly in the pass.
-    pub(crate) rows: wgpu::Buffer,
+    pub(crate) rows: B,
     /// The indices of the selected rows `[wants]` u32.
-    pub(crate) selected: wgpu::Buffer,
+    pub(crate) selected: B,
     /// Page tables `[groups, slots, table]` u32, each group at an aligned offset.
-    tables: wgpu::Buffer,
+    tables: B,
     /// Entries of one page table.
     pub(crate) table: usize,
     slots: usize,
     /// The tiles of attention in prompts `[rows, 2]` u32: first row and number of rows.
-    pub(crate) tiles: wgpu::Buffer,
+    pub(crate) tiles: B,
     /// The indices of the rows by sequence `[rows]` u32, if the plan has recurrent states.
-    pub(crate) order: wgpu::Buffer,
+    pub(crate) order: B,
     /// The sequences `[rows, 2]` u32: the first of their rows in `order`, and their number.
-    pub(crate) sequences: wgpu::Buffer,
+    pub(crate) sequences: B,
     /// The ids and the weights of the adapters of each slot `[slots, 2, used]` f32.
-    pub(crate) adapters: wgpu::Buffer,
+    pub(crate) adapters: B,
     /// The words `[rows, 2, matrices]` u32 of each row, and of each selected row, for each marked matrix. A row
     /// of an effort below 1 has the highest bit, and the least score of live inputs, by its bits. Sorted buckets
     /// have the index of the cutoff among the products with probes.
-    pub(crate) lives: wgpu::Buffer,
+    pub(crate) lives: B,
     /// The marked matrices, and their thresholds.
     curves: Vec<(WeightId, EffortCurve)>,
     /// Whether the plan has sorted buckets, and whether all rows are multiplied by them.
     buckets: bool,
     partial: bool,
     /// The newest tokens `[slots, RECENT]` u32: that of position p at p % RECENT.
-    pub(crate) recent: wgpu::Buffer,
+    pub(crate) recent: B,
 }
 
 /// The token of a row whose token was sampled for its position.
@@ -66,35 +65,55 @@ pub(crate) const SAMPLED: u32 = u32::MAX;
 
 impl Inputs {
     pub(crate) fn new(device: &Device, plan: &Plan, limits: &Limits) -> Result<Self, Error> {
+        let inputs = Self::with(plan, limits, &mut |label, bytes| device.buffer(label, bytes))?;
         let adapters = plan.adapters().map_or(Ok(Vec::new()), |all| all.row(&[]))?;
         let adapters = adapters.repeat(limits.sequences);
-        let table = table_pages(plan, limits);
-        let slots = limits.sequences;
-        let curves = live::curves(plan);
-        let live_rows = limits.rows.max(limits.wants);
-        let inputs = Self {
-            lives: device.buffer("live inputs", 8 * (curves.len() * live_rows) as u64)?,
-            curves,
-            buckets: has_buckets(plan),
-            partial: is_partial(plan),
-            pass: device.buffer("pass", 8)?,
-            rows: device.buffer("rows", 16 * limits.rows as u64)?,
-            selected: device.buffer("selected", 4 * limits.wants as u64)?,
-            tables: device.buffer("tables", (limits.pages.len() * stride(table, slots)) as u64)?,
-            table,
-            slots,
-            tiles: device.buffer("tiles", 8 * limits.rows as u64)?,
-            order: device.buffer("rows by sequence", 4 * limits.rows as u64)?,
-            sequences: device.buffer("sequences", 8 * limits.rows as u64)?,
-            adapters: device.buffer("adapters", 4 * adapters.len() as u64)?,
-            recent: device.buffer("recent tokens", 4 * (slots * RECENT) as u64)?,
-        };
         if !adapters.is_empty() {
             device.queue.write_buffer(&inputs.adapters, 0, bytemuck::cast_slice(&adapters));
         }
         Ok(inputs)
     }
+}
 
+impl Inputs<()> {
+    /// Bytes of the inputs.
+    pub(crate) fn bytes(plan: &Plan, limits: &Limits) -> Result<u64, Error> {
+        counted(|count| Self::with(plan, limits, count).map(|_| ()))
+    }
+}
+
+impl<B> Inputs<B> {
+    /// Makes a buffer of a label and a number of bytes for each input.
+    fn with(
+        plan: &Plan,
+        limits: &Limits,
+        buffer: &mut dyn FnMut(&str, u64) -> Result<B, Error>,
+    ) -> Result<Self, Error> {
+        let adapters = plan.adapters().map_or(Ok(0), |all| all.row(&[]).map(|row| row.len()))?;
+        let (table, slots) = (table_pages(plan, limits), limits.sequences);
+        let curves = live::curves(plan);
+        let live_rows = limits.rows.max(limits.wants);
+        Ok(Self {
+            lives: buffer("live inputs", 8 * (curves.len() * live_rows) as u64)?,
+            curves,
+            buckets: has_buckets(plan),
+            partial: is_partial(plan),
+            pass: buffer("pass", 8)?,
+            rows: buffer("rows", 16 * limits.rows as u64)?,
+            selected: buffer("selected", 4 * limits.wants as u64)?,
+            tables: buffer("tables", (limits.pages.len() * stride(table, slots)) as u64)?,
+            table,
+            slots,
+            tiles: buffer("tiles", 8 * limits.rows as u64)?,
+            order: buffer("rows by sequence", 4 * limits.rows as u64)?,
+            sequences: buffer("sequences", 8 * limits.rows as u64)?,
+            adapters: buffer("adapters", 4 * (adapters * slots) as u64)?,
+            recent: buffer("recent tokens", 4 * (slots * RECENT) as u64)?,
+        })
+    }
+}
+
+impl Inputs {
     /// The first of the words of rows, for a marked matrix, and the step from row to row.
     pub(crate) fn lives_at(&self, id: WeightId, selected: bool) -> [usize; 2] {
         let count = self.curves.len();
@@ -246,6 +265,8 @@ pub(crate) struct Scratch<B = wgpu::Buffer> {
     pub(crate) cutoffs: B,
     /// The partial sums of a product of rows of an effort below 1.
     pub(crate) live_sums: B,
+    /// Those of a gate and its value that the next product adds.
+    pub(crate) live_gates: B,
     /// The packed operands `[rows, packed_len]` of linear attention, where kernels bind few buffers.
     pub(crate) operands: B,
 }
@@ -270,13 +291,7 @@ impl Scratch<()> {
         limits: &Limits,
         attentions: &[Attention],
     ) -> Result<u64, Error> {
-        let mut all: u64 = 0;
-        let count = &mut |_: &str, bytes| {
-            all = all.saturating_add(bytes);
-            Ok(())
-        };
-        Self::with(capabilities, plan, limits, attentions, count)?;
-        Ok(all)
+        counted(|count| Self::with(capabilities, plan, limits, attentions, count).map(|_| ()))
     }
 }
 
@@ -291,7 +306,7 @@ impl<B> Scratch<B> {
     ) -> Result<Self, Error> {
         let cores = capabilities.matrix_cores;
         let most = limits.rows.max(limits.wants);
-        let rows = decode_rows(limits);
+        let rows = decode_rows(limits).next_multiple_of(ROOM);
         let longest = longest_operand(plan);
         let halves = if cores { most * longest } else { 0 };
         let ups = plan.steps.iter().filter_map(|step| match &step.op {
@@ -321,6 +336,10 @@ impl<B> Scratch<B> {
             live_sums: buffer(
                 "partial sums of live inputs",
                 4 * live::partial_len(plan, most) as u64,
+            )?,
+            live_gates: buffer(
+                "partial sums of live inputs for gates",
+                4 * live::gates_len(plan, most) as u64,
             )?,
             kept: buffer("rows of an effort", 4 * (most * live::kept(plan)) as u64)?,
             halves: buffer("activations in f16", 2 * halves as u64)?,
@@ -422,7 +441,7 @@ pub(crate) fn decode_rows(limits: &Limits) -> usize {
 /// with K splits alone or in one dispatch.
 fn partial_len(plan: &Plan, rows: usize) -> usize {
     let len = |k: usize, outputs: usize| {
-        let tiles = [(DECODE, rows), (DECODE_FEW, DECODE_FEW.batch)];
+        let tiles = [(DECODE, rows), (decode_few(outputs), DECODE_FEW.batch)];
         let splits = tiles.map(|(tile, rows)| decode_splits(&tile, k, outputs, rows));
         (splits[0].max(splits[1]), rows * outputs)
     };

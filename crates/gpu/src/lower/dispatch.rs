@@ -86,6 +86,11 @@ impl RowClass {
         }
     }
 
+    /// Whether it is of decoding rows on matrix cores.
+    pub(crate) const fn decodes_on_cores(self) -> bool {
+        matches!(self, Self::ThirtyTwo | Self::Many)
+    }
+
     /// Rows for which weights are read once.
     pub(crate) const fn batch(self) -> usize {
         match self {

@@ -5,16 +5,16 @@
 //! buckets. So its bits do not depend on the others of its pass.
 //!
 //! A product has two dispatches: partial sums over slices of inputs, each of which finds its own live inputs, and
-//! the results. No dispatch chooses inputs.
+//! the results. The results of a gated product are made by the product that reads it. No dispatch chooses inputs.
 
-use pelton_graph::{Error, Linear, Rows};
+use pelton_graph::{Error, Linear, Rows, WeightId};
 
 use crate::{
     device::BufferList,
     kernels::live_product::{GRID_ROWS, LiveProduct, RowsBelow},
     lower::{
         dispatch::{Dispatch, Grid, RowClass, When},
-        live_sizes::StepProducts,
+        live_sizes::{StepProducts, gated_before, is_added_later},
         lowering::{Lowering, refused},
         projection::NormedProjections,
         site::Site,
@@ -90,53 +90,87 @@ impl<'a> Lowering<'a> {
         apart: bool,
     ) -> Result<Vec<Dispatch>, Error> {
         let plan = self.loaded.plan;
-        let selected = plan.buffer(site.step.outputs[0]).rows == Rows::Selected;
-        let inputs = self.loaded.inputs;
+        let gated = gated_before(plan, site.step).and_then(|before| {
+            let product = self.live_product(&before, before.groups(plan).first()?, site);
+            product.gated_sums()
+        });
         let mut calls = Vec::new();
         for group in products.groups(plan) {
-            let lives_at = &|id| inputs.lives_at(id, selected);
-            // more rows have workgroups enough
-            let on_grid = site.class != RowClass::Prompt && site.class.batch() <= GRID_ROWS;
-            let product = products.live_product(plan, &group, lives_at);
-            let product = LiveProduct { apart, on_grid, ..product };
+            let product = self.live_product(products, &group, site);
+            let product = LiveProduct { apart, gated, ..product };
             if !product.fits(&self.loaded.device.capabilities) {
                 return Err(Error::Effort(format!(
                     "'{}' has too few threads or too little workgroup memory for efforts below 1",
                     self.loaded.device.name
                 )));
             }
-            calls.extend(self.product_of_lines(products, &product, &group, site)?);
+            calls.push(self.partial_sums(products, &product, &group, site)?);
+            if !is_added_later(plan, site.step) {
+                calls.push(self.results(products, &product, &group, site)?);
+            }
         }
         Ok(calls)
     }
 
-    /// The partial sums and the results of one product.
-    fn product_of_lines(
+    /// The product of a group of a step's matrices.
+    fn live_product(
+        &self,
+        products: &StepProducts<'_>,
+        group: &[usize],
+        site: Site<'_>,
+    ) -> LiveProduct {
+        let (plan, inputs) = (self.loaded.plan, self.loaded.inputs);
+        let selected = plan.buffer(site.step.outputs[0]).rows == Rows::Selected;
+        let product = products.live_product(plan, group, &|id| inputs.lives_at(id, selected));
+        // more rows have workgroups enough
+        let on_grid = site.class != RowClass::Prompt && site.class.batch() <= GRID_ROWS;
+        LiveProduct { mixed: site.class != RowClass::One, on_grid, ..product }
+    }
+
+    /// The partial sums of one product.
+    fn partial_sums(
         &mut self,
         products: &StepProducts<'_>,
         product: &LiveProduct,
         group: &[usize],
         site: Site<'_>,
-    ) -> Result<[Dispatch; 2], Error> {
-        let capabilities = &self.loaded.device.capabilities;
-        let (lives, scratch) = (&self.loaded.inputs.lives, self.loaded.scratch);
-        let x = self.buffer(site.step.inputs[usize::from(products.add)], site.alone);
-        let mut buffers = BufferList::of([("x", x), ("lives", lives)]);
+    ) -> Result<Dispatch, Error> {
+        let scratch = self.loaded.scratch;
+        let mut buffers = BufferList::of([("lives", &self.loaded.inputs.lives)]);
+        match product.gated {
+            Some(_) => buffers.add("gates", &scratch.live_gates),
+            None => {
+                let x = site.step.inputs[usize::from(products.add)];
+                buffers.add("x", self.buffer(x, site.alone));
+            }
+        }
         if let Some(norm) = products.norm {
             buffers.add("norm_weight", self.rms_weight(norm)?);
         }
-        for (i, &linear) in group.iter().enumerate() {
-            let matrix = self.loaded.weights.input_major(products.linears[linear].weight);
-            let matrix = matrix.ok_or_else(|| refused("a matrix without lines"))?;
-            buffers.add_range(format!("m{i}"), matrix.binding());
-        }
-        buffers.add("partial", &scratch.live_sums);
-        let label = product.label();
-        let grid = |x| Grid::Rows { x, batch: 1 };
-        let source = product.product_source(capabilities)?;
-        let sums = self.call(&label, &source, &buffers, grid(product.product_groups()))?;
+        let weights: Vec<WeightId> = group.iter().map(|&i| products.linears[i].weight).collect();
+        let matrices = self.loaded.weights.input_major(&weights);
+        let matrices = matrices.ok_or_else(|| refused("a matrix without lines"))?;
+        buffers.add_range("m", matrices.binding());
+        let is_gates = is_added_later(self.loaded.plan, site.step);
+        buffers.add("partial", if is_gates { &scratch.live_gates } else { &scratch.live_sums });
+        let source = product.product_source(&self.loaded.device.capabilities)?;
+        let grid = Grid::Rows { x: product.product_groups(), batch: 1 };
+        self.call(&product.label(), &source, &buffers, grid)
+    }
 
-        let mut buffers = BufferList::of([("partial", &scratch.live_sums), ("lives", lives)]);
+    /// The results of one product.
+    fn results(
+        &mut self,
+        products: &StepProducts<'_>,
+        product: &LiveProduct,
+        group: &[usize],
+        site: Site<'_>,
+    ) -> Result<Dispatch, Error> {
+        let scratch = self.loaded.scratch;
+        let mut buffers = BufferList::of([("partial", &scratch.live_sums)]);
+        if product.mixed {
+            buffers.add("lives", &self.loaded.inputs.lives);
+        }
         let written = if product.glu.is_some() { &group[..1] } else { group };
         for (i, &linear) in written.iter().enumerate() {
             let y = self.buffer(site.step.outputs[linear], site.alone);
@@ -153,9 +187,8 @@ impl<'a> Lowering<'a> {
                 buffers.add(format!("bias{i}"), self.loaded.weights.vector(bias)?);
             }
         }
-        let source = product.sum_source()?;
-        let results = self.call(&label, &source, &buffers, grid(product.sum_groups()))?;
-        Ok([sums, results])
+        let grid = Grid::Rows { x: product.sum_groups(), batch: 1 };
+        self.call(&product.label(), &product.sum_source()?, &buffers, grid)
     }
 
     /// The results of rows of an effort below 1, copied to the step's output.

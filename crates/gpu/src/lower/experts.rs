@@ -427,6 +427,7 @@ impl<'a> Lowering<'a> {
             experts: Some(experts),
             fused_with: [None; 2],
             own_y: false,
+            straight: false,
         };
         let (halves, pass) = (&self.loaded.scratch.halves, &self.loaded.inputs.pass);
         let mut buffers = BufferList::of([("a", halves), ("y", product.y), ("pass_info", pass)]);

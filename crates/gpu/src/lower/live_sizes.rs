@@ -1,54 +1,45 @@
 //! The products of steps with matrices in input-major order or with sorted buckets, and the memory that they
 //! need.
 
-use pelton_graph::{EffortCurve, Error, Gating, Linear, Norm, Op, Plan, Step, Weight, WeightId};
+use pelton_graph::{EffortCurve, Error, Gating, Linear, Norm, Op, Plan, Step, WeightId};
 
 use crate::{
     kernels::{
         buckets::{self, Buckets},
-        live_product::{GRID_ROWS, LiveProduct, SIDES, Side},
+        live_product::{GRID_ROWS, LiveProduct, Side},
     },
-    weights::{Lines, buckets_of, has_buckets, lines_of},
+    weights::{SIDES, buckets_of, groups_of, has_buckets, lines_of},
 };
 
 /// The matrices of a step's products, the norm before them, and whether they are a gate and its value.
 pub(super) struct StepProducts<'a> {
+    pub(super) step: &'a Step,
     pub(super) norm: Option<&'a Norm>,
     pub(super) linears: Vec<&'a Linear>,
     pub(super) gating: Option<&'a Gating>,
     pub(super) add: bool,
 }
 
-/// The lines of a weight whose rows of an effort below 1 skip inputs.
-fn lines(plan: &Plan, weight: &Weight) -> Option<Lines> {
-    lines_of(plan, weight).ok().flatten()
-}
-
 impl<'a> StepProducts<'a> {
     /// The products of a step, if rows of an effort below 1 have others than those of effort 1. Effort then
     /// applies to its matrices, of a gated product to both alike, and their formats have an order for it.
     pub(super) fn of(plan: &Plan, step: &'a Step) -> Option<Self> {
-        let plain = |linear, add| Self { norm: None, linears: vec![linear], gating: None, add };
+        let plain =
+            |linear, add| Self { step, norm: None, linears: vec![linear], gating: None, add };
         let products = match &step.op {
             Op::Linear(linear) => plain(linear, false),
             Op::LinearAdd(linear) => plain(linear, true),
             Op::NormLinear { norm, linears } => {
                 let linears = linears.iter().collect();
-                Self { norm: Some(norm), linears, gating: None, add: false }
+                Self { step, norm: Some(norm), linears, gating: None, add: false }
             }
             Op::NormGlu { norm, gate, up, gating } => {
                 let (norm, linears) = (Some(norm), vec![gate, up]);
-                Self { norm, linears, gating: Some(gating), add: false }
+                Self { step, norm, linears, gating: Some(gating), add: false }
             }
             _ => return None,
         };
-        let groups = products.groups(plan);
-        let is_whole = products.gating.is_none() || groups == [[0, 1]];
-        (!groups.is_empty() && is_whole).then_some(products)
-    }
-
-    fn weight<'p>(&self, plan: &'p Plan, index: usize) -> &'p Weight {
-        plan.weight(self.linears[index].weight)
+        (!products.groups(plan).is_empty()).then_some(products)
     }
 
     /// The indices of the matrices whose rows of an effort below 1 are multiplied as the others.
@@ -57,24 +48,20 @@ impl<'a> StepProducts<'a> {
         (0..self.linears.len()).filter(|i| !groups.iter().flatten().any(|of| of == i)).collect()
     }
 
-    /// The indices of the matrices that run in one dispatch: up to three of one format.
+    /// The indices of the matrices that run in one dispatch.
     pub(super) fn groups(&self, plan: &Plan) -> Vec<Vec<usize>> {
-        let mut groups: Vec<Vec<usize>> = Vec::new();
-        for i in 0..self.linears.len() {
-            let weight = self.weight(plan, i);
-            let is_alike = |group: &&mut Vec<usize>| {
-                let first = self.weight(plan, group[0]).dtype;
-                group.len() < SIDES && (has_buckets(plan) || first == weight.dtype)
-            };
-            match weight.effort && (has_buckets(plan) || lines(plan, weight).is_some()) {
-                false => {}
-                true => match groups.iter_mut().find(is_alike) {
-                    Some(group) => group.push(i),
-                    None => groups.push(vec![i]),
-                },
-            }
+        let all: Vec<usize> = (0..self.linears.len()).collect();
+        let weight = |i: &usize| self.linears[*i].weight;
+        if has_buckets(plan) {
+            let all: Vec<usize> =
+                all.into_iter().filter(|i| plan.weight(weight(i)).effort).collect();
+            let is_whole = self.gating.is_none() || all.len() == 2;
+            return all.chunks(SIDES).filter(|_| is_whole).map(<[usize]>::to_vec).collect();
         }
-        groups
+        let of = |group: Vec<WeightId>| {
+            all.iter().copied().filter(|i| group.contains(&weight(i))).collect()
+        };
+        groups_of(plan, &self.step.op).into_iter().map(of).collect()
     }
 
     /// The product of a group with matrices in input-major order, for rows of decoding. `lives_at` are the places
@@ -88,7 +75,7 @@ impl<'a> StepProducts<'a> {
         let side = |&i: &usize| {
             let linear = self.linears[i];
             let [lives_at, _] = lives_at(linear.weight);
-            let lines = lines(plan, plan.weight(linear.weight))?;
+            let lines = lines_of(plan, plan.weight(linear.weight)).ok()??;
             Some(Side { lines, bias: linear.bias.is_some(), lives_at })
         };
         LiveProduct {
@@ -97,9 +84,29 @@ impl<'a> StepProducts<'a> {
             add: self.add,
             apart: false,
             glu: self.gating.copied(),
+            gated: None,
             lives_step: lives_at(self.linears[group[0]].weight)[1],
+            mixed: true,
             on_grid: true,
         }
+    }
+
+    /// Elements of the partial sums of passes of up to `rows` rows.
+    fn partial_len(&self, plan: &Plan, rows: usize) -> usize {
+        let of_rows =
+            |on_grid: usize, alone: usize| (GRID_ROWS.min(rows) * on_grid).max(rows * alone);
+        let of_group = |group: &[usize]| match has_buckets(plan) {
+            true => self.bucket_product(plan, group).map_or(0, |product| {
+                let alone = Buckets { on_grid: false, ..product.clone() };
+                of_rows(product.partial_len(), alone.partial_len())
+            }),
+            false => {
+                let product = self.live_product(plan, group, &|_| [0, 1]);
+                let alone = LiveProduct { on_grid: false, ..product.clone() };
+                of_rows(product.partial_len(), alone.partial_len())
+            }
+        };
+        self.groups(plan).iter().map(|group| of_group(group)).max().unwrap_or(0)
     }
 
     /// The product of a group with sorted buckets, for rows of decoding.
@@ -124,6 +131,31 @@ impl<'a> StepProducts<'a> {
     }
 }
 
+/// The gated product before a step whose partial sums the step's product of rows of an effort below 1 adds, as
+/// nothing else reads it.
+pub(super) fn gated_before<'p>(plan: &'p Plan, step: &Step) -> Option<StepProducts<'p>> {
+    let at = plan.steps.iter().position(|other| std::ptr::eq(other, step))?;
+    let before = plan.steps.get(at.checked_sub(1)?)?;
+    let Op::LinearAdd(_) = step.op else { return None };
+    let Op::NormGlu { norm: _, gate, up, gating: _ } = &before.op else { return None };
+    let (result, rows) = (before.outputs[0], |step: &Step| plan.buffer(step.outputs[0]).rows);
+    let readers = plan.steps.iter().filter(|step| step.inputs.contains(&result)).count();
+    let adds = !has_buckets(plan)
+        && step.inputs.get(1) == Some(&result)
+        && readers == 1
+        && rows(before) == rows(step)
+        && gate.bias.is_none()
+        && up.bias.is_none()
+        && StepProducts::of(plan, step).is_some();
+    StepProducts::of(plan, before).filter(|_| adds)
+}
+
+/// Whether the next step adds the partial sums of a gated product.
+pub(super) fn is_added_later(plan: &Plan, step: &Step) -> bool {
+    let next = plan.steps.windows(2).find(|pair| std::ptr::eq(&pair[0], step));
+    next.is_some_and(|pair| gated_before(plan, &pair[1]).is_some())
+}
+
 /// The marked matrices, and their thresholds or fractions by effort.
 pub(super) fn curves(plan: &Plan) -> Vec<(WeightId, EffortCurve)> {
     let ids = (0..plan.weights.len()).map(WeightId).filter(|id| plan.weight(*id).effort);
@@ -132,23 +164,14 @@ pub(super) fn curves(plan: &Plan) -> Vec<(WeightId, EffortCurve)> {
 
 /// Elements of the partial sums of passes of up to `rows` rows, at most of any step.
 pub(super) fn partial_len(plan: &Plan, rows: usize) -> usize {
-    let of_rows = |on_grid: usize, alone: usize| (GRID_ROWS.min(rows) * on_grid).max(rows * alone);
-    let of_group = |products: &StepProducts<'_>, group: &[usize]| match has_buckets(plan) {
-        true => products.bucket_product(plan, group).map_or(0, |product| {
-            let alone = Buckets { on_grid: false, ..product.clone() };
-            of_rows(product.partial_len(), alone.partial_len())
-        }),
-        false => {
-            let product = products.live_product(plan, group, &|_| [0, 1]);
-            let alone = LiveProduct { on_grid: false, ..product.clone() };
-            of_rows(product.partial_len(), alone.partial_len())
-        }
-    };
-    let of = |products: StepProducts<'_>| {
-        let groups = products.groups(plan);
-        groups.iter().map(|group| of_group(&products, group)).max().unwrap_or(0)
-    };
-    plan.steps.iter().filter_map(|step| StepProducts::of(plan, step)).map(of).max().unwrap_or(0)
+    let all = plan.steps.iter().filter_map(|step| StepProducts::of(plan, step));
+    all.map(|products| products.partial_len(plan, rows)).max().unwrap_or(0)
+}
+
+/// The same of the steps whose sums the next one adds.
+pub(super) fn gates_len(plan: &Plan, rows: usize) -> usize {
+    let all = plan.steps.iter().filter_map(|step| gated_before(plan, step));
+    all.map(|products| products.partial_len(plan, rows)).max().unwrap_or(0)
 }
 
 /// Elements of the longest row that a marked product is added to.

@@ -4,12 +4,12 @@
 //! activations run in one dispatch, and the step after a product in the plan completes its partial
 //! sums (`neighbours.rs`). This saves dispatches, each of which waits for the one before.
 
-use pelton_graph::{Error, Gating, Linear, Norm};
+use pelton_graph::{Error, Gating, Linear, Norm, Rows};
 
 use crate::{
     device::BufferList,
     kernels::{
-        matmul::{DECODE, DECODE_FEW, Matmul, Tile, decode_splits},
+        matmul::{DECODE, DECODE_FEW, Matmul, Tile, decode_few, decode_splits},
         matvec::FusedMatrix,
         sum_splits::{Output, SumSplits},
         to_f16::{HalvedNorm, Partial, ToF16},
@@ -25,10 +25,10 @@ use crate::{
 };
 
 impl<'a> Lowering<'a> {
-    /// The tile of a decoding pass, and its rows at most; `None` for prompts.
-    pub(super) fn decode_tile(&self, class: RowClass) -> Option<(Tile, usize)> {
+    /// The tile of a decoding pass for a number of outputs, and its rows at most; `None` for prompts.
+    pub(super) fn decode_tile(&self, class: RowClass, outputs: usize) -> Option<(Tile, usize)> {
         match class {
-            RowClass::ThirtyTwo => Some((self.on_cores(DECODE_FEW), DECODE_FEW.batch)),
+            RowClass::ThirtyTwo => Some((self.on_cores(decode_few(outputs)), DECODE_FEW.batch)),
             RowClass::Many => Some((self.on_cores(DECODE), self.loaded.decode_rows)),
             _ => None,
         }
@@ -45,11 +45,11 @@ impl<'a> Lowering<'a> {
         of: &Projection<'_>,
     ) -> Result<Vec<Dispatch>, Error> {
         let Projection { linear, norm: _, x: _, y, add } = *of;
-        let Some((tile, rows)) = self.decode_tile(site.class) else {
+        let outputs = self.loaded.plan.weight(linear.weight).rows;
+        let Some((tile, rows)) = self.decode_tile(site.class, outputs) else {
             return self.prompt_matmul(site, &[*linear], &[y], add);
         };
         let matrix = self.loaded.weights.matrix(linear.weight)?;
-        let outputs = self.loaded.plan.weight(linear.weight).rows;
         let splits = decode_splits(&tile, matrix.row_len, outputs, rows);
         let completed_later = site.neighbours.completed_later;
         let whole_k = splits == 1 && !completed_later;
@@ -70,7 +70,13 @@ impl<'a> Lowering<'a> {
                 experts: None,
                 fused_with: [None; 2],
                 own_y: false,
-            };
+                straight: false,
+            }
+            .straight_to(if whole_k {
+                self.room(site)
+            } else {
+                self.loaded.decode_rows
+            });
             let to = if whole_k { y } else { &self.loaded.scratch.partial };
             let halves = &self.loaded.scratch.halves;
             let pass = &self.loaded.inputs.pass;
@@ -94,6 +100,14 @@ impl<'a> Lowering<'a> {
             calls.push(self.sum_call(&sum, buffers)?);
         }
         Ok(calls)
+    }
+
+    /// The rows of y that the results of a step may fill up; of selected rows none but their own.
+    pub(super) fn room(&self, site: Site<'_>) -> usize {
+        match self.loaded.plan.step_rows(site.step) {
+            Rows::All => self.loaded.rows,
+            Rows::Selected => 1,
+        }
     }
 
     pub(super) const fn sum(&self, splits: usize, outputs: Vec<Output>, add: bool) -> SumSplits {
@@ -127,9 +141,6 @@ impl<'a> Lowering<'a> {
             .iter()
             .map(|linear| self.loaded.weights.matrix(linear.weight))
             .collect::<Result<_, Error>>()?;
-        let Some((tile, rows)) = self.decode_tile(site.class) else {
-            return Err(refused("a fused product of a prompt"));
-        };
         let k = matrices[0].row_len;
         let part = |linear: &Linear| Output {
             rows: self.loaded.plan.weight(linear.weight).rows,
@@ -137,6 +148,9 @@ impl<'a> Lowering<'a> {
         };
         let parts: Vec<Output> = linears.iter().map(part).collect();
         let total: usize = parts.iter().map(|part| part.rows).sum();
+        let Some((tile, rows)) = self.decode_tile(site.class, total) else {
+            return Err(refused("a fused product of a prompt"));
+        };
         let splits = decode_splits(&tile, k, total, rows);
         let fused = |i: usize| {
             let matrix = matrices.get(i)?;
@@ -157,7 +171,9 @@ impl<'a> Lowering<'a> {
             experts: None,
             fused_with: [fused(1), fused(2)],
             own_y: false,
-        };
+            straight: false,
+        }
+        .straight_to(self.loaded.decode_rows);
         let mut calls = self.complete(site, norm, x, k)?;
         let scratch = self.loaded.scratch;
         let mut buffers = BufferList::of([
@@ -195,7 +211,7 @@ impl<'a> Lowering<'a> {
         k: usize,
     ) -> Result<Vec<Dispatch>, Error> {
         let (Some(linear), Some((tile, rows)), Some(norm)) =
-            (site.neighbours.completes, self.decode_tile(site.class), norm)
+            (site.neighbours.completes, self.decode_tile(site.class, k), norm)
         else {
             return self.prepare(site, Operand::F16, norm, x, [k, 1]);
         };

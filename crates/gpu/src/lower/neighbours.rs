@@ -50,7 +50,7 @@ pub(super) fn neighbours(
             all[i].completed_later = true;
             all[i + 1].completes = Some(product);
         }
-        if passes_halves(plan, matrix, before, step) {
+        if passes_halves(plan, matrix, before, step) && read_once(plan, i) {
             all[i].leaves_halves = true;
             all[i + 1].finds_halves = true;
         }
@@ -125,8 +125,21 @@ fn completed(
     completes.then_some(*product)
 }
 
-/// Whether a gated product leaves the activations of the next step in f16: that step alone reads
-/// them, and rows of f16 need no padding.
+/// Whether no step but the next one reads what a step writes, before another one writes to the buffer.
+fn read_once(plan: &Plan, i: usize) -> bool {
+    let result = plan.steps[i].outputs[0];
+    for step in plan.steps.iter().skip(i + 2) {
+        if step.inputs.contains(&result) {
+            return false;
+        }
+        if step.outputs.contains(&result) {
+            return true;
+        }
+    }
+    true
+}
+
+/// Whether a gated product can leave the activations of the next step in f16, whose rows need no padding.
 fn passes_halves(
     plan: &Plan,
     matrix: &dyn Fn(WeightId) -> Option<MatrixOnCores>,
@@ -137,9 +150,7 @@ fn passes_halves(
     let Op::LinearAdd(product) = &step.op else { return false };
     let result = before.outputs[0];
     let row_len = plan.weight(product.weight).row_len;
-    let readers = plan.steps.iter().filter(|step| step.inputs.contains(&result)).count();
     step.inputs.get(1) == Some(&result)
-        && readers == 1
         && same_effort(plan, gate, product)
         && same_effort(plan, up, product)
         && plan.buffer(result).rows == plan.buffer(step.outputs[0]).rows
@@ -200,10 +211,17 @@ mod tests {
 
     #[test]
     fn the_next_product_reads_a_gated_one() {
-        let plan = plan(1);
+        let mut plan = plan(2);
         let all = neighbours(&plan, &whole);
-        assert_eq!(steps(&all, |of| of.leaves_halves), named(&plan, "norm_glu"));
-        assert_eq!(steps(&all, |of| of.finds_halves), named(&plan, "linear_add")[1..]);
+        let (gated, added) = (named(&plan, "norm_glu"), named(&plan, "linear_add"));
+        assert_eq!(steps(&all, |of| of.leaves_halves), gated);
+        assert_eq!(steps(&all, |of| of.finds_halves), [added[1], added[3]]);
+        // another step reads the result of the first layer before the second layer writes to its buffer
+        let reader = named(&plan, "rope_attend")[1];
+        let result = plan.steps[gated[0]].outputs[0];
+        plan.steps[reader].inputs.push(result);
+        let all = neighbours(&plan, &whole);
+        assert_eq!(steps(&all, |of| of.leaves_halves), gated[1..]);
     }
 
     #[test]

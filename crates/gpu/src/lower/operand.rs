@@ -4,6 +4,10 @@ use pelton_quant::DType;
 
 use crate::{device::Capabilities, lower::dispatch::RowClass, weights::Matrix};
 
+/// Elements of a row from which two to four rows are quantized once, not in each workgroup: measured with rows
+/// of 4,096 and more.
+const LONG: usize = 4096;
+
 /// The form in which a product takes its activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operand {
@@ -26,6 +30,9 @@ impl Operand {
                 if capabilities.matrix_cores && matrix.layout.dtype != DType::F32 =>
             {
                 Self::F16
+            }
+            RowClass::Two | RowClass::Four if matrix.layout.blocks() && matrix.row_len >= LONG => {
+                Self::Q8
             }
             RowClass::One | RowClass::Two | RowClass::Four => Self::F32,
             _ if matrix.layout.blocks() => Self::Q8,

@@ -252,6 +252,9 @@ impl<'a> Lowering<'a> {
         // where some have a bias, the others have zeros
         let biased = linears.iter().any(|linear| linear.bias.is_some());
         let matrix = self.loaded.weights.matrix(first.weight)?;
+        if self.operand(matrix, site.class) != Operand::F32 {
+            return Ok(None);
+        }
         let mut sides = Vec::with_capacity(linears.len());
         for linear in linears {
             let other = self.loaded.weights.matrix(linear.weight)?;
@@ -435,12 +438,12 @@ impl<'a> Lowering<'a> {
 
     /// Whether products of the same activations run in one dispatch on matrix cores.
     fn fuses_on_cores(&self, site: Site<'_>, linears: &[Linear]) -> bool {
-        self.decode_tile(site.class).is_some() && fuses(linears, &|id| self.loaded.on_cores(id))
+        site.class.decodes_on_cores() && fuses(linears, &|id| self.loaded.on_cores(id))
     }
 
     /// Whether a gate and its value run in one dispatch on matrix cores.
     fn gates_on_cores(&self, site: Site<'_>, linears: [&Linear; 2]) -> bool {
-        self.decode_tile(site.class).is_some() && gates(linears, &|id| self.loaded.on_cores(id))
+        site.class.decodes_on_cores() && gates(linears, &|id| self.loaded.on_cores(id))
     }
 
     fn rows_spec(

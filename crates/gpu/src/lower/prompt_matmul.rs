@@ -60,7 +60,9 @@ impl Lowering<'_> {
                 experts: None,
                 fused_with: [fused(1), fused(2)],
                 own_y: linears.len() > 1 && splits == 1,
-            };
+                straight: false,
+            }
+            .straight_to(if splits > 1 { self.loaded.rows } else { self.room(site) });
             let y = if splits > 1 { &self.loaded.scratch.partial } else { y };
             let halves = &self.loaded.scratch.halves;
             let pass = &self.loaded.inputs.pass;

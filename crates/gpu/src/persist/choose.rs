@@ -81,7 +81,8 @@ pub(crate) fn choose(trial: &Trial<'_>, mode: Mode) -> Result<Option<Persistent>
     let Loaded { device, plan, .. } = *trial.loaded;
     let plain = plan.states.is_empty()
         && plan.adapters().is_none()
-        && plan.hidden.is_none()
+        && plan.entry.is_empty()
+        && plan.exit.is_empty()
         && plan.encoder.is_none()
         && !plan.whole_sequences;
     if !plain || !device.coherent || mode == Mode::Off {

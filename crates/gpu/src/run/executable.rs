@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pelton_graph::{
-    Backend, Effort, EffortMode, Error, Executable, Limits, MAX_REPEAT, Op, Outputs, PageTables,
-    Pass, Phase, Pipeline, Plan, Profile, Ranking, Rows, Ticket, Want,
+    Backend, Effort, EffortMode, Error, Executable, Limits, MAX_REPEAT, Needs, Op, Outputs,
+    PageTables, Pass, Phase, Pipeline, Plan, Profile, Ranking, Rows, Ticket, Want,
 };
 use pelton_sampling::Sampled;
 use pelton_weights::Checkpoint;
@@ -17,8 +17,9 @@ use self::{
 use crate::{
     device::{Adapter, Checks, Device},
     kernels::{
-        attention::{Attention, tiles},
+        attention::tiles,
         copy_pages::PageCopies,
+        matmul::ROOM,
         rank::Ranks,
         sample::{Sample, SampleBuffers, SampleCall},
     },
@@ -32,10 +33,13 @@ use crate::{
     run::{
         accept::accepts,
         in_flight::{DEPTH, InFlight},
-        memory::{States, allocate_caches, check_limits, check_memory},
+        memory::{
+            States, allocate_caches, attentions, check_memory, compare, hidden_len, logits_len,
+            needs,
+        },
         profile,
     },
-    weights::{SharedMatrices, Sources, Weights},
+    weights::{self, SharedMatrices, Sources, Weights, shared_bytes},
 };
 
 mod again;
@@ -112,23 +116,28 @@ impl Backend for Gpu {
         }
     }
 
+    fn effort_bytes(&self, plan: &Plan) -> u64 {
+        weights::effort_bytes(plan)
+    }
+
     fn accepts(&self, op: &Op, plan: &Plan) -> bool {
         accepts(&self.device.capabilities, op, plan)
     }
 
-    /// The rest of the largest heap of the GPU's own, where Vulkan reports it. The memory of other
-    /// programs is not known.
-    fn free_memory(&self, weights: u64) -> Option<u64> {
-        // activations and scratch memory take a part of what the weights leave
-        self.device.memory.map(|memory| memory.saturating_sub(weights) / 16 * 15)
+    fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, Error> {
+        needs(&self.device, plan, limits)
+    }
+
+    /// The free memory of the largest heap of the GPU's own. `None` where the driver reports no memory.
+    fn budget(&self) -> Option<u64> {
+        self.device.free_memory()
     }
 
     /// The rows that keep a large GPU with matrix cores busy in attention, whose workgroups have up
-    /// to 64 rows each. Their activations take at most half of the memory that
-    /// [`free_memory`](Self::free_memory) leaves for them.
+    /// to 64 rows each. Their activations take at most 1/32 of the memory that weights leave.
     fn prompt_rows(&self, plan: &Plan, weights: u64) -> usize {
         const LEAST: usize = 512;
-        let left = self.device.memory.map_or(0, |memory| memory.saturating_sub(weights) / 32);
+        let left = self.budget().map_or(0, |budget| budget.saturating_sub(weights) / 32);
         let of_all = plan.buffers.iter().filter(|buffer| buffer.rows == Rows::All);
         let width: u64 = of_all.map(|buffer| 4 * buffer.width as u64).sum();
         let fits = |rows: &usize| {
@@ -156,7 +165,8 @@ impl Backend for Gpu {
         let tuning = autotune::cache_file();
         let source = Sources { checkpoint: &checkpoint, matrices: &self.matrices };
         let file = tuning.as_deref();
-        let load = Load { device, plan, limits, tuning: file, persistent: self.persistent };
+        let (available, persistent) = (self.budget(), self.persistent);
+        let load = Load { device, plan, limits, available, tuning: file, persistent };
         Ok(Box::new(GpuExecutable::load(load, source, progress)?))
     }
 }
@@ -198,6 +208,8 @@ struct Load<'a> {
     device: Arc<Device>,
     plan: Plan,
     limits: Limits,
+    /// Bytes that it may allocate, if known.
+    available: Option<u64>,
     /// The file of choices of earlier loads.
     tuning: Option<&'a std::path::Path>,
     persistent: Mode,
@@ -209,11 +221,11 @@ impl GpuExecutable {
         sources: Sources<'_>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
-        let Load { device, plan, limits, tuning, persistent } = load;
-        check_limits(&device, &plan, &limits)?;
+        let Load { device, plan, limits, available, tuning, persistent } = load;
+        let shared = shared_bytes(&device, &plan, sources);
+        let needs = check_memory(&device, &plan, &limits, available, shared)?;
         let attentions = attentions(&plan, &limits, table_pages(&plan, &limits));
-        let scratch = Scratch::bytes(&device.capabilities, &plan, &limits, &attentions)?;
-        check_memory(&device, &plan, &limits, scratch)?;
+        let before = device.allocated();
         let weights = Weights::load(&device, &plan, sources, progress)?;
         let buffers = allocate_buffers(&device, &plan, &limits)?;
         let caches = allocate_caches(&device, &plan, &limits)?;
@@ -234,7 +246,7 @@ impl GpuExecutable {
             states: &states.slots,
             turns: &turns,
             rows: limits.rows,
-            decode_rows: decode_rows(&limits),
+            decode_rows: decode_rows(&limits).next_multiple_of(ROOM),
         };
         let Lowered { alone, classes, persistent } =
             Lowered::new(&loaded, &limits, tuning, persistent)?;
@@ -256,14 +268,11 @@ impl GpuExecutable {
             }
             None => None,
         };
-        let ranked = ranks.as_ref().map_or(0, |_| Ranking::width(Ranking::MOST));
-        let logits_len = limits.wants * plan.output_width().max(ranked);
-        let kept = [Phase::Encode, Phase::Decode].map(|phase| plan.kept(phase));
-        let widths = kept.into_iter().flatten().map(|id| plan.buffer(id).width);
-        let hidden_len = limits.rows * widths.max().unwrap_or(0);
+        let (logits_len, hidden_len) = (logits_len(&plan, &limits), hidden_len(&plan, &limits));
         let bytes = [sample.results().size(), 4 * logits_len as u64, 4 * hidden_len as u64];
         let in_flight = InFlight::new(&device, bytes)?;
         device.wait()?;
+        compare(&device, &needs, before);
         Ok(Self {
             page_copies,
             tile_rows: attentions
@@ -328,10 +337,12 @@ impl GpuExecutable {
         }
         written.rows.write(device, &inputs.rows, rows.as_flattened());
         written.selected.write(device, &inputs.selected, &selected);
-        if let Some(given) = self.plan.given(pass.phase) {
+        let mut rest = pass.hidden;
+        for &given in self.plan.given(pass.phase) {
             // the steps of the pass before have written it
-            let states = bytemuck::cast_slice(pass.hidden);
-            device.queue.write_buffer(&self.buffers[given.0], 0, states);
+            let (own, others) = rest.split_at(pass.rows.len() * self.plan.buffer(given).width);
+            device.queue.write_buffer(&self.buffers[given.0], 0, bytemuck::cast_slice(own));
+            rest = others;
         }
         if !tiles.is_empty() {
             device.queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(&tiles));
@@ -572,13 +583,4 @@ impl Drop for GpuExecutable {
     fn drop(&mut self) {
         let _ = self.device.wait();
     }
-}
-
-/// The attention ops of a plan.
-fn attentions(plan: &Plan, limits: &Limits, table: usize) -> Vec<Attention> {
-    let ops = plan.steps.iter().filter_map(|step| match &step.op {
-        Op::Attend(op) | Op::RopeAttend(_, op) => Some(op),
-        _ => None,
-    });
-    ops.map(|op| Attention::of(op, &plan.caches[op.cache], limits.kv, table)).collect()
 }

@@ -62,12 +62,18 @@ pub(crate) struct Recorded {
     pub(crate) samples: (wgpu::Buffer, u64),
     pub(crate) logits_bytes: u64,
     /// The hidden states that are kept, and their bytes.
-    pub(crate) hidden: Option<(wgpu::Buffer, u64)>,
+    pub(crate) hidden: Vec<(wgpu::Buffer, u64)>,
     /// The word of a persistent pass that is not 0 once a spin has run out, and its offset.
     pub(crate) dead: Option<(wgpu::Buffer, u64)>,
 }
 
 impl InFlight {
+    /// Bytes that [`new`](Self::new) allocates.
+    pub(crate) fn bytes([sample_bytes, logits_bytes, hidden_bytes]: [u64; 3]) -> u64 {
+        let each = sample_bytes.saturating_add(4).saturating_add(hidden_bytes);
+        each.saturating_mul(DEPTH as u64).saturating_add(logits_bytes)
+    }
+
     /// Allocates buffers for up to as many bytes of samples, logits and hidden states of each pass.
     pub(crate) fn new(
         device: &Device,
@@ -130,7 +136,7 @@ impl InFlight {
             return Err(Error::Pass(format!("{DEPTH} passes are not taken, expected fewer")));
         };
         let (sample_bytes, logits_bytes) = (recorded.samples.1, recorded.logits_bytes);
-        let hidden_bytes = recorded.hidden.as_ref().map_or(0, |(_, bytes)| *bytes);
+        let hidden_bytes = recorded.hidden.iter().map(|(_, bytes)| bytes).sum();
         let persistent = recorded.dead.is_some();
         let submission = self.send(device, recorded, buffer);
         let ticket = Ticket(self.next);
@@ -154,9 +160,13 @@ impl InFlight {
         let Recorded { steps, mut encoder, samples, logits_bytes, hidden, dead } = recorded;
         let (results, sample_bytes) = samples;
         let mut mapped = vec![(&self.samples[buffer], sample_bytes), (&self.logits, logits_bytes)];
-        if let (Some((states, bytes)), Some(to)) = (&hidden, self.hidden.get(buffer)) {
-            encoder.copy_buffer_to_buffer(states, 0, to, 0, *bytes);
-            mapped.push((to, *bytes));
+        if let Some(to) = self.hidden.get(buffer) {
+            let mut end = 0;
+            for (states, bytes) in &hidden {
+                encoder.copy_buffer_to_buffer(states, 0, to, end, *bytes);
+                end += bytes;
+            }
+            mapped.push((to, end));
         }
         if sample_bytes > 0 {
             let to = &self.samples[buffer];

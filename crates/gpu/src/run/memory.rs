@@ -1,12 +1,16 @@
-//! The memory of the KV caches, and the checks whether a load fits the GPU.
+//! The memory of the KV caches, the sum of a load, and the checks whether it fits the GPU.
 
-use pelton_graph::{Error, KvType, Limits, Op, PAGE, Plan, State, Values};
+use pelton_graph::{Error, KvType, Limits, Needs, Op, PAGE, Phase, Plan, Ranking, State, Values};
 
 use crate::{
     device::Device,
-    kernels::rope_store::stored_bytes,
-    lower::{Cache, buffers::decode_rows},
-    weights::resident_bytes,
+    kernels::{attention::Attention, rank::Ranks, rope_store::stored_bytes, sample},
+    lower::{
+        Cache, Inputs, Scratch,
+        buffers::{decode_rows, table_pages},
+    },
+    run::in_flight::InFlight,
+    weights::{STAGING_BYTES, resident_bytes},
 };
 
 /// Allocates the KV caches of all layers.
@@ -148,19 +152,7 @@ fn check_kv(kv: KvType, plan: &Plan) -> Result<(), Error> {
 }
 
 /// Refuses caches too large for a kernel to bind those of a layer, before anything is uploaded.
-/// Refuses a model that does not fit in the GPU's memory with `scratch` bytes of scratch memory,
-/// and names the context that would fit.
-pub(crate) fn check_memory(
-    device: &Device,
-    plan: &Plan,
-    limits: &Limits,
-    scratch: u64,
-) -> Result<(), Error> {
-    const MIB: u64 = 1 << 20;
-    let fitting = |pages: u64| match pages as usize / limits.sequences.max(1) * PAGE {
-        0 => "no context would fit".to_owned(),
-        fits => format!("a context of {fits} would fit"),
-    };
+fn check_bindings(device: &Device, plan: &Plan, limits: &Limits) -> Result<(), Error> {
     let most = device.capabilities.binding_bytes.min(device.capabilities.buffer_bytes);
     for cache in &plan.caches {
         let values = match cache.values {
@@ -170,46 +162,123 @@ pub(crate) fn check_memory(
         let page = page_bytes(cache, limits.kv, cache.key_dim.max(values)).max(1);
         let needed = page.saturating_mul(limits.pages[cache.group] as u64);
         if needed > most {
+            let fitting = match context_of(most / page, limits) {
+                0 => "no context would fit".to_owned(),
+                fits => format!("a context of {fits} would fit"),
+            };
             return Err(device.fail(format!(
                 "the keys or values of a layer need {needed} bytes, expected at most {most}, which a \
-                 kernel can bind; {}",
-                fitting(most / page)
+                 kernel can bind; {fitting}"
             )));
         }
     }
-    let Some(available) = device.memory else { return Ok(()) };
-    let weights = resident_bytes(plan);
-    let position = |group| limits.kv.bytes(plan.cache_len_per_position(group)) as u64;
+    Ok(())
+}
+
+/// The context of each sequence in as many pages.
+fn context_of(pages: u64, limits: &Limits) -> usize {
+    pages as usize / limits.sequences.max(1) * PAGE
+}
+
+/// The bytes of a page of all layers of a group.
+fn group_bytes(plan: &Plan, kv: KvType, group: usize) -> u64 {
+    let own = |cache: &pelton_graph::Cache| match cache.values {
+        Values::Own { dim } => page_bytes(cache, kv, dim),
+        Values::KeyPrefix { dim: _ } => 0,
+    };
+    let caches = plan.caches.iter().filter(|cache| cache.group == group);
+    caches.map(|cache| page_bytes(cache, kv, cache.key_dim).saturating_add(own(cache))).sum()
+}
+
+/// The bytes that a load of a plan allocates on a GPU.
+pub(crate) fn needs(device: &Device, plan: &Plan, limits: &Limits) -> Result<Needs, Error> {
+    check_limits(device, plan, limits)?;
     let pages = limits.pages.iter().enumerate();
-    let cache = pages
-        .map(|(group, &pages)| {
-            position(group).saturating_mul(PAGE as u64).saturating_mul(pages as u64)
-        })
-        .fold(0, u64::saturating_add);
+    let pages = pages
+        .map(|(group, &pages)| group_bytes(plan, limits.kv, group).saturating_mul(pages as u64));
+    let of_states = |count| plan.states.iter().map(move |state| state_bytes(state, count));
     let buffers = plan
         .buffers
         .iter()
         .map(|b| (4 * b.width as u64).saturating_mul(limits.rows_of(b.rows) as u64))
+        .chain(of_states(limits.sequences))
+        .chain([Inputs::bytes(plan, limits)?, results_bytes(plan, limits)?])
         .fold(0, u64::saturating_add);
-    let states = plan
-        .states
-        .iter()
-        .map(|state| state_bytes(state, limits.sequences.saturating_add(limits.snapshots)));
-    let buffers = states.fold(buffers.saturating_add(scratch), u64::saturating_add);
-    let needed = weights.saturating_add(cache).saturating_add(buffers);
-    if needed <= available {
-        return Ok(());
+    let attentions = attentions(plan, limits, table_pages(plan, limits));
+    Ok(Needs {
+        weights: resident_bytes(device, plan),
+        caches: pages.chain(of_states(limits.snapshots)).fold(0, u64::saturating_add),
+        buffers,
+        scratch: Scratch::bytes(&device.capabilities, plan, limits, &attentions)?,
+        staging: STAGING_BYTES,
+        mapped: 0,
+    })
+}
+
+/// Bytes of sampling, of rankings, and of the results of passes in flight.
+fn results_bytes(plan: &Plan, limits: &Limits) -> Result<u64, Error> {
+    let width = plan.output_width();
+    let (sampling, samples) = sample::bytes(width, limits.tokens, limits.wants, limits.bias)?;
+    let ranks = match plan.encoder {
+        Some(_) => Ranks::bytes([width, limits.tokens.min(width)], limits.wants),
+        None => 0,
+    };
+    let (logits, hidden) = (logits_len(plan, limits), hidden_len(plan, limits));
+    let read_back = InFlight::bytes([samples, 4 * logits as u64, 4 * hidden as u64]);
+    Ok([ranks, read_back].into_iter().fold(sampling, u64::saturating_add))
+}
+
+/// Elements of the results of a pass that are logits.
+pub(crate) fn logits_len(plan: &Plan, limits: &Limits) -> usize {
+    let ranked = plan.encoder.map_or(0, |_| Ranking::width(Ranking::MOST));
+    limits.wants * plan.output_width().max(ranked)
+}
+
+/// Elements of the hidden states that a pass can keep.
+pub(crate) fn hidden_len(plan: &Plan, limits: &Limits) -> usize {
+    let widths = [Phase::Encode, Phase::Decode].map(|phase| plan.width_of(plan.kept(phase)));
+    limits.rows * widths[0].max(widths[1])
+}
+
+/// Refuses a load that needs more than `available` bytes, and names the context that would fit.
+/// Matrices of `shared` bytes are on the GPU.
+pub(crate) fn check_memory(
+    device: &Device,
+    plan: &Plan,
+    limits: &Limits,
+    available: Option<u64>,
+    shared: u64,
+) -> Result<Needs, Error> {
+    check_bindings(device, plan, limits)?;
+    let mut needs = needs(device, plan, limits)?;
+    needs.weights = needs.weights.saturating_sub(shared);
+    let Some(available) = available else { return Ok(needs) };
+    let of_page = (0..plan.groups.len()).map(|group| group_bytes(plan, limits.kv, group));
+    let others = needs.total() - needs.caches;
+    let pages = available.saturating_sub(others) / of_page.sum::<u64>().max(1);
+    needs.check(&device.name, available, context_of(pages, limits).min(limits.context))?;
+    Ok(needs)
+}
+
+/// Compares the sum of a load with the bytes that were allocated for it.
+pub(crate) fn compare(device: &Device, needs: &Needs, before: Option<u64>) {
+    let Some(allocated) =
+        device.allocated().zip(before).map(|(now, then)| now.saturating_sub(then))
+    else {
+        return;
+    };
+    let expected = needs.total();
+    tracing::debug!(expected, allocated, "memory of the load");
+    if allocated.abs_diff(expected) > expected / 50 {
+        tracing::warn!(expected, allocated, "the load has not the memory that was expected");
     }
-    let all_groups: u64 = (0..plan.groups.len()).map(position).sum();
-    let positions = available.saturating_sub(weights.saturating_add(buffers)) / all_groups.max(1);
-    Err(device.fail(format!(
-        "the model needs {} MiB ({} for weights, {} for the KV cache, {} for buffers), but only {} are \
-         available; {}",
-        needed / MIB,
-        weights / MIB,
-        cache / MIB,
-        buffers / MIB,
-        available / MIB,
-        fitting(positions / PAGE as u64)
-    )))
+}
+
+/// The attention ops of a plan.
+pub(crate) fn attentions(plan: &Plan, limits: &Limits, table: usize) -> Vec<Attention> {
+    let ops = plan.steps.iter().filter_map(|step| match &step.op {
+        Op::Attend(op) | Op::RopeAttend(_, op) => Some(op),
+        _ => None,
+    });
+    ops.map(|op| Attention::of(op, &plan.caches[op.cache], limits.kv, table)).collect()
 }

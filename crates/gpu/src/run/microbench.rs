@@ -11,7 +11,7 @@ pub use crate::kernels::matmul::Tile;
 use crate::{
     device::{Adapter, Checks, Device, Kernel},
     kernels::{
-        matmul::Matmul,
+        matmul::{Matmul, ROOM},
         to_f16::{ToF16, padded},
     },
     weights::Layout,
@@ -103,7 +103,9 @@ impl Bench {
             experts: None,
             fused_with: [None; 2],
             own_y: false,
-        };
+            straight: false,
+        }
+        .straight_to(ROOM);
         let planes = layout.packed(matrix, rows, k);
         let planes =
             planes.iter().map(|plane| self.upload(plane)).collect::<Result<Vec<_>, Error>>()?;
@@ -112,7 +114,8 @@ impl Bench {
             matmul,
             batch,
             activations: device.buffer("activations", (batch * padded(k) * 2) as u64)?,
-            y: device.buffer("y", (MOST_SPLITS * batch * rows * 4) as u64)?,
+            y: device
+                .buffer("y", (MOST_SPLITS * batch.next_multiple_of(ROOM) * rows * 4) as u64)?,
             pass: self.upload(bytemuck::bytes_of(&(batch as u32)))?,
             planes,
         };
@@ -144,7 +147,7 @@ impl BenchProduct {
     /// Compiles the kernel for a tile and a number of K splits, whose partial sums it leaves.
     pub fn by(&self, tile: &Tile, splits: usize) -> Result<Tiled<'_>, Error> {
         let [x, y, _] = tile.groups(self.batch, self.matmul.rows);
-        let matmul = Matmul { splits, slab_rows: self.batch, ..self.matmul };
+        let matmul = Matmul { splits, slab_rows: self.batch.next_multiple_of(ROOM), ..self.matmul };
         let kernel = matmul.kernel(&self.device, tile)?;
         Ok(Tiled { product: self, kernel, groups: [x, y, splits as u32] })
     }
@@ -183,9 +186,9 @@ impl Tiled<'_> {
         device.queue.write_buffer(y, 0, bytemuck::cast_slice(&result));
         self.seconds(1)?;
         let usage = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_READ;
-        let copy = device.buffer_for("copy", y.size(), usage)?;
+        let copy = device.buffer_for("copy", (result.len() * 4) as u64, usage)?;
         let mut encoder = device.device.create_command_encoder(&Default::default());
-        encoder.copy_buffer_to_buffer(y, 0, &copy, 0, y.size());
+        encoder.copy_buffer_to_buffer(y, 0, &copy, 0, copy.size());
         device.queue.submit([encoder.finish()]);
         device.read(&copy, bytemuck::cast_slice_mut(&mut result))?;
         Ok(result)

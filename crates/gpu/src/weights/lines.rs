@@ -9,7 +9,7 @@
 //! |---|---|
 //! | lines | `[tiles, inputs]` lines. Word `w` has one output of F32, `a` = w; or two of 16 bits, 2 w and 2 w + 1; or four of 8 bits, 4 w to 4 w + 3. Nested codes have their upper halves here: eight of 4 bits, byte `b` with 8 w + b and, in its upper half, 8 w + b + 4 |
 //! | lower | the lines of the lower halves of nested codes |
-//! | scales | f16 `[tiles, blocks of 32 inputs, 2, lanes, 8]`: of a lane the outputs `a` below 8, and from 8 on |
+//! | scales | f16 `[tiles, blocks of 32 inputs, outputs / 256, lanes, 8]`: of a lane eight outputs `a` after the other |
 //! | norms | the Euclidean norm of each column, f32 `[inputs]` |
 
 use std::{ops::Range, thread};
@@ -18,9 +18,11 @@ use bytemuck::bytes_of;
 use pelton_quant::{BlockQ8_0, DType, decode};
 
 /// Sections begin at multiples of this, the greatest offset alignment of any GPU.
-const ALIGNMENT: usize = 256;
+pub(super) const ALIGNMENT: usize = 256;
 /// Lanes of a line.
 pub(crate) const LANES: usize = 32;
+/// Words that a lane has of a line of codes of eight bits.
+const CODE_WORDS: usize = 4;
 
 /// The shape of a matrix `[rows, cols]` in input-major order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +74,8 @@ impl Lines {
     /// Outputs of a tile.
     pub(crate) fn outputs(&self) -> usize {
         match self.dtype {
-            DType::Q8_0 => 16 * LANES,
+            DType::Q8_0 if self.nested => 16 * LANES,
+            DType::Q8_0 => 4 * CODE_WORDS * LANES,
             DType::F32 => 4 * LANES,
             _ => 8 * LANES,
         }
@@ -80,7 +83,11 @@ impl Lines {
 
     /// Words that a lane has of a line.
     pub(crate) fn words(&self) -> usize {
-        if self.nested { 2 } else { 4 }
+        match self.dtype {
+            DType::Q8_0 if self.nested => 2,
+            DType::Q8_0 => CODE_WORDS,
+            _ => 4,
+        }
     }
 
     /// Tiles.
@@ -171,7 +178,8 @@ impl Lines {
                 }
                 let blocks: &[BlockQ8_0] = bytemuck::try_cast_slice(row).unwrap_or_default();
                 for (b, block) in blocks.iter().enumerate() {
-                    let at = (((2 * b + a / 8) * LANES + lane) * 8 + a % 8) * 2;
+                    let eights = self.outputs() / (8 * LANES);
+                    let at = (((eights * b + a / 8) * LANES + lane) * 8 + a % 8) * 2;
                     scales[at..at + 2].copy_from_slice(bytes_of(&block.d));
                     for (input, &code) in (32 * b..).zip(&block.qs) {
                         if self.nested {
@@ -180,7 +188,7 @@ impl Lines {
                             lines[at] |= (code as u8 >> 4) << shift;
                             lower[at] |= (code as u8 & 15) << shift;
                         } else {
-                            lines[input * line + lane * 16 + a] = code as u8;
+                            lines[input * line + lane * 4 * self.words() + a] = code as u8;
                         }
                     }
                 }

@@ -17,9 +17,9 @@ pub(crate) use buckets::{
     Buckets, CHUNK as BUCKET_CHUNK, LINE as BUCKET_LINE, TILE as BUCKET_TILE, buckets_of,
     has_buckets, is_partial,
 };
-pub(crate) use input_major::lines_of;
+pub(crate) use input_major::{SIDES, groups_of, lines_of, places};
 pub(crate) use layout::Layout;
 pub(crate) use lines::{LANES, Lines};
 pub(crate) use matrix::{Matrix, Shard};
 pub(crate) use shared::{SharedMatrices, Sources};
-pub(crate) use upload::{Weights, resident_bytes};
+pub(crate) use upload::{STAGING_BYTES, Weights, effort_bytes, resident_bytes, shared_bytes};

@@ -9,13 +9,14 @@ use std::{
 
 use pelton_graph::{Error, Plan, Weight, WeightId};
 use pelton_quant::BucketSource;
+use pelton_weights::Checkpoint;
 
 use crate::{
     device::Device,
     weights::{
         Sources,
         buckets::{self, SortedBuckets, buckets_of, has_buckets, is_partial},
-        input_major::{self, InputMajor, lines_of},
+        input_major::{self, InputMajor, all_groups, lines_of, places},
         layout::Layout,
         matrix::{Matrix, Shard},
         source::{Source, decoded},
@@ -42,8 +43,8 @@ pub(crate) enum Resident {
 #[derive(Debug)]
 pub(crate) struct Weights {
     all: Vec<Resident>,
-    /// The matrices in input-major order.
-    lines: Vec<Option<InputMajor>>,
+    /// The matrices in input-major order, of each group of a step.
+    lines: Vec<InputMajor>,
     /// The matrices with sorted buckets.
     buckets: Vec<Option<SortedBuckets>>,
 }
@@ -68,7 +69,6 @@ impl Weights {
         let mut upload = Upload::new(device)?;
         let decoded = decoded(plan);
         let mut residents = Vec::with_capacity(plan.weights.len());
-        let mut lines = Vec::with_capacity(plan.weights.len());
         let mut buckets: Vec<Option<SortedBuckets>> = Vec::with_capacity(plan.weights.len());
         buckets.resize_with(plan.weights.len(), || None);
         for ((i, weight), decoded) in plan.weights.iter().enumerate().zip(decoded) {
@@ -76,7 +76,6 @@ impl Weights {
             let rows = weight.rows * weight.count();
             if decoded {
                 residents.push(Resident::Vector(new_vector(device, weight, &tensor.decode())?));
-                lines.push(None);
                 continue;
             }
             if weight.effort && has_buckets(plan) {
@@ -93,26 +92,15 @@ impl Weights {
                 let source = source.ok_or_else(|| unexpected("a matrix of another shape"))?;
                 let matrix = SortedBuckets::new(device, &weight.name, shape)?;
                 let words = shape.packed(&source, upload.threads);
-                upload.whole(bytemuck::cast_slice(&words), &matrix.0)?;
+                upload.whole(bytemuck::cast_slice(&words), &matrix.0, 0)?;
                 buckets[i] = Some(matrix);
                 if is_partial(plan) {
                     done += rows.len() as u64;
                     progress(done, all);
-                    lines.push(None);
                     residents.push(Resident::Buckets);
                     continue;
                 }
             }
-            let in_order = lines_of(plan, weight)?;
-            lines.push(match in_order {
-                Some(of) => {
-                    let matrix = InputMajor::new(device, &weight.name, &of)?;
-                    let rows = Source::new(weight, tensor.bytes)?.all()?;
-                    upload.whole(&of.packed(&rows, upload.threads), &matrix.0)?;
-                    Some(matrix)
-                }
-                None => None,
-            });
             if let Some(matrix) = shared.find(checkpoint, weight) {
                 residents.push(Resident::Matrix(matrix));
                 done += weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
@@ -126,6 +114,10 @@ impl Weights {
             let matrix = Arc::new(matrix);
             residents.push(Resident::Matrix(matrix));
         }
+        let lines = match has_buckets(plan) {
+            true => Vec::new(),
+            false => upload.input_major(plan, checkpoint)?,
+        };
         upload.finish()?;
         share(plan, &residents, sources);
         Ok(Self { all: residents, lines, buckets })
@@ -141,9 +133,9 @@ impl Weights {
         }
     }
 
-    /// A matrix in input-major order; `None` if it has none.
-    pub(crate) fn input_major(&self, id: WeightId) -> Option<&InputMajor> {
-        self.lines[id.0].as_ref()
+    /// Matrices in input-major order that a step multiplies together; `None` if they have none.
+    pub(crate) fn input_major(&self, group: &[WeightId]) -> Option<&InputMajor> {
+        self.lines.iter().find(|of| of.weights == group)
     }
 
     /// A matrix with sorted buckets; `None` if it has none.
@@ -166,21 +158,51 @@ fn unexpected(what: &str) -> Error {
 }
 
 /// Bytes of a plan's weights on the GPU.
-pub(crate) fn resident_bytes(plan: &Plan) -> u64 {
-    let bytes = |(w, decoded): (&pelton_graph::Weight, bool)| match decoded {
+pub(crate) fn resident_bytes(device: &Device, plan: &Plan) -> u64 {
+    let bytes = |(w, decoded): (&Weight, bool)| match decoded {
         true => 4 * w.len() as u64,
         false if w.effort && is_partial(plan) => 0,
-        false => {
-            let layout = Layout::of(w.dtype);
-            let codebook = layout.codebook().map_or(0, |codebook| codebook.bytes.len() as u64);
-            layout.planes(w.rows * w.count(), w.row_len).iter().sum::<u64>() + codebook
-        }
+        false => matrix_bytes(device, w),
     };
-    let ordered = match has_buckets(plan) {
+    let ordered = ordered_bytes(plan);
+    plan.weights.iter().zip(decoded(plan)).map(bytes).fold(ordered, u64::saturating_add)
+}
+
+/// Bytes of the matrices in another order than the file's.
+fn ordered_bytes(plan: &Plan) -> u64 {
+    match has_buckets(plan) {
         true => buckets::resident_bytes(plan),
         false => input_major::resident_bytes(plan),
-    };
-    plan.weights.iter().zip(decoded(plan)).map(bytes).fold(ordered, u64::saturating_add)
+    }
+}
+
+/// The same, if the matrices in the file's order are kept too.
+pub(crate) fn effort_bytes(plan: &Plan) -> u64 {
+    if is_partial(plan) { 0 } else { ordered_bytes(plan) }
+}
+
+/// Bytes of the matrices of a plan that loaded plans of the checkpoint have.
+pub(crate) fn shared_bytes(device: &Device, plan: &Plan, sources: Sources<'_>) -> u64 {
+    let shared = |w: &&Weight| sources.matrices.find(sources.checkpoint, w).is_some();
+    plan.weights.iter().filter(shared).map(|w| matrix_bytes(device, w)).sum()
+}
+
+/// Bytes of the staging buffers of an upload.
+pub(crate) const STAGING_BYTES: u64 = (STAGES * STAGING) as u64;
+
+/// The layout of a matrix on a GPU, and its shards.
+fn laid_out(device: &Device, weight: &Weight) -> (Layout, Vec<Range<usize>>) {
+    let layout = Layout::of(weight.dtype).joined(device.capabilities.joins_planes());
+    let rows = weight.rows * weight.count();
+    let whole = if weight.count() > 1 { weight.rows } else { 1 };
+    let shards = shards_of(device, &layout, rows, weight.row_len, whole);
+    (layout, shards)
+}
+
+/// Bytes of the shards of a matrix.
+fn matrix_bytes(device: &Device, weight: &Weight) -> u64 {
+    let (layout, shards) = laid_out(device, weight);
+    shards.iter().map(|rows| layout.placed(rows.len(), weight.row_len).1).sum()
 }
 
 /// The rows of each shard of a matrix, such that every plane fits in a binding. A shard has a
@@ -290,11 +312,9 @@ impl<'a> Upload<'a> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<Matrix, Error> {
         let (device, row_len) = (self.device, weight.row_len);
-        let layout = Layout::of(weight.dtype).joined(device.capabilities.joins_planes());
-        let rows = weight.rows * weight.count();
-        let whole = if weight.count() > 1 { weight.rows } else { 1 };
+        let (layout, of_shards) = laid_out(device, weight);
         let (mut shards, mut done) = (Vec::new(), 0);
-        for rows in shards_of(device, &layout, rows, row_len, whole) {
+        for rows in of_shards {
             let shard = new_shard(device, &weight.name, &layout, rows, row_len)?;
             let shard_progress = &mut |bytes| progress(done + bytes);
             self.shard(&layout, row_len, source, &shard, shard_progress)?;
@@ -345,11 +365,36 @@ impl<'a> Upload<'a> {
         Ok(())
     }
 
-    /// Copies all bytes of a buffer.
-    fn whole(&mut self, bytes: &[u8], to: &wgpu::Buffer) -> Result<(), Error> {
+    /// The matrices of a plan in input-major order.
+    fn input_major(
+        &mut self,
+        plan: &Plan,
+        checkpoint: &Checkpoint,
+    ) -> Result<Vec<InputMajor>, Error> {
+        // a weight without such an order is in no group
+        plan.weights.iter().try_for_each(|weight| lines_of(plan, weight).map(drop))?;
+        let mut all = Vec::new();
+        for group in all_groups(plan) {
+            let weights = || group.iter().map(|id| plan.weight(*id));
+            let lines: Vec<_> =
+                weights().map(|weight| lines_of(plan, weight)).collect::<Result<_, _>>()?;
+            let lines: Vec<_> = lines.into_iter().flatten().collect();
+            let joined = InputMajor::new(self.device, plan, group.clone())?;
+            for ((weight, lines), first) in weights().zip(&lines).zip(places(&lines).0) {
+                let rows = Source::new(weight, weight.tensor(checkpoint)?.bytes)?.all()?;
+                let packed = lines.packed(&rows, self.threads);
+                self.whole(&packed, &joined.buffer, first)?;
+            }
+            all.push(joined);
+        }
+        Ok(all)
+    }
+
+    /// Copies bytes to a place of a buffer.
+    fn whole(&mut self, bytes: &[u8], to: &wgpu::Buffer, first: usize) -> Result<(), Error> {
         for (i, bytes) in bytes.chunks(STAGING).enumerate() {
             self.packed[..bytes.len()].copy_from_slice(bytes);
-            self.send(to, &[((i * STAGING) as u64, bytes.len() as u64)])?;
+            self.send(to, &[((first + i * STAGING) as u64, bytes.len() as u64)])?;
         }
         Ok(())
     }

@@ -48,7 +48,8 @@ impl<'a> Builder<'a> {
             effort: Default::default(),
             output: OutputKind::Logits,
             logits: BufferId(0),
-            hidden: None,
+            entry: Vec::new(),
+            exit: Vec::new(),
             encoder: None,
         };
         Self { arch, keys, sizes, tensors, plan, table: WeightId(0), layer: None }

@@ -3,7 +3,7 @@
 
 use super::builder::Builder;
 use super::shapes::LayerShape;
-use crate::{Error, Hidden, Linear, Op};
+use crate::{Error, Linear, Op};
 
 /// The model's embedding table.
 const TABLE: &str = "token_embd.weight";
@@ -22,7 +22,7 @@ impl Builder<'_> {
     ) -> Result<(), Error> {
         let (vocab, width) = (self.sizes.vocab, self.sizes.hidden);
         let h = self.buffer("hidden", width);
-        self.plan.hidden = Some(Hidden { buffer: h, is_input: true });
+        (self.plan.entry, self.plan.exit) = (vec![h], vec![h]);
         self.layer = Some(index);
         let own_table = self.name("nextn.embed_tokens.weight");
         let table = match self.tensors.has(&own_table) {

@@ -2,7 +2,7 @@
 
 use super::builder::Builder;
 use crate::{
-    Activation, BufferId, Error, Hidden, Linear, Norm, NormKind, Op, OutputKind, Pooling,
+    Activation, BufferId, Error, Linear, Norm, NormKind, Op, OutputKind, Pooling,
     arch::{FeedForward, Head, LogitScale, Multipliers},
 };
 
@@ -59,7 +59,7 @@ impl Builder<'_> {
         if keeps_hidden {
             // apart from the norm of selected rows, whose bits do not depend on it
             let buffer = self.normed("output_norm", x, "hidden")?;
-            self.plan.hidden = Some(Hidden { buffer, is_input: false });
+            self.plan.exit = vec![buffer];
         }
         let last = self.selected("last", hidden);
         self.step(Op::Select, &[x], &[last]);

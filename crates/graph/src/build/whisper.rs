@@ -13,8 +13,8 @@ use super::shapes::Shapes;
 use super::sizes::Sizes;
 use super::tensors::Tensors;
 use crate::{
-    Activation, Attention, BufferId, Cache, CacheGroup, Encoder, Error, Gating, Hidden, Linear,
-    Mask, Norm, NormKind, Op, Plan, TableRow,
+    Activation, Attention, BufferId, Cache, CacheGroup, Encoder, Error, Gating, Linear, Mask, Norm,
+    NormKind, Op, Plan, TableRow,
     arch::{Architecture, FeedForward, RopeRule},
 };
 
@@ -239,7 +239,7 @@ impl Builder<'_> {
             let n = self.norm_of(&format!("{block}.cross_attn_ln"), x, "n")?;
             let q = self.linear_of(&format!("{block}.cross_attn.query"), n, "q", width)?;
             if let Some(buffer) = self.gather_heads(heads, layer, q, decoder, "queries") {
-                self.plan.hidden = Some(Hidden { buffer, is_input: false });
+                self.plan.exit = vec![buffer];
             }
             let mask = Mask::Window { positions: encoder.positions };
             let a = self.attend_over(decoder, decoder.layers + layer, mask, q);

@@ -71,8 +71,7 @@ pub enum EffortMode {
     Channel,
     /// Inputs, or the lower halves of their codes, of weights in Q8_0.
     Nested,
-    /// Single weights, sorted within buckets of outputs
-    /// ([`BucketFormat`](pelton_quant::BucketFormat)).
+    /// Single weights, sorted within buckets of outputs ([`pack_buckets`](pelton_quant::pack_buckets)).
     Bucket,
 }
 

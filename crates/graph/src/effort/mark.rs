@@ -1,6 +1,6 @@
 //! The matrices of a plan that effort applies to.
 
-use pelton_quant::{BucketFormat, DType};
+use pelton_quant::DType;
 
 use super::table::{EffortCurve, EffortKind, EffortTable};
 use crate::{Effort, EffortMode, Error, Op, Plan, Step, Weight, WeightId, WeightKind};
@@ -65,6 +65,13 @@ impl Plan {
         }
     }
 
+    /// The plan without marks and without a calibration: its rows have effort 1 alone.
+    pub fn without_effort(mut self) -> Self {
+        self.weights.iter_mut().for_each(|weight| weight.effort = false);
+        self.effort = super::EffortOptions::default();
+        self
+    }
+
     /// The plan with [`Weight::effort`](crate::Weight::effort) set for the matrices of experts too,
     /// if it has some. The backend [keeps them](crate::Backend::has_expert_effort) as
     /// [`EffortMode::Bucket`] needs.
@@ -113,11 +120,10 @@ impl Plan {
             return all;
         }
         let code_bits = match weight.dtype {
-            // a code for each, and of each input the mean magnitudes of its 16 ranks, or of its 8 and
-            // their levels
+            // a code for each, and of each input the mean magnitudes of its 16 ranks
             _ if self.effort.mode == EffortMode::Bucket => {
                 let inputs = weight.count() * weight.row_len;
-                return (self.bucket_bytes(live) * weight.len() as f64) as usize + 64 * inputs;
+                return (2.0 * live * weight.len() as f64) as usize + 64 * inputs;
             }
             DType::F32 => 32,
             DType::F16 | DType::BF16 => 16,
@@ -128,14 +134,6 @@ impl Plan {
         };
         let codes = code_bits * weight.len() / 8;
         all - codes + (live * codes as f64) as usize
-    }
-
-    /// Bytes of the codes of sorted buckets, for each weight.
-    fn bucket_bytes(&self, live: f64) -> f64 {
-        match self.effort.buckets {
-            BucketFormat::F16 => 2.0 * live,
-            BucketFormat::Q8 => live,
-        }
     }
 
     /// The fractions and thresholds of a weight's inputs for the efforts of rows.

@@ -3,7 +3,7 @@
 
 use std::{ops::RangeInclusive, sync::Arc};
 
-use pelton_quant::BucketFormat;
+use pelton_quant::BUCKET;
 
 use super::{
     dial::{Effort, EffortMode},
@@ -250,18 +250,14 @@ pub struct EffortOptions {
     /// The scores and fractions of each matrix. Modes other than [`EffortMode::Bucket`] need the scores of all
     /// marked ones.
     pub table: Option<Arc<EffortTable>>,
-    /// The codes of sorted buckets.
-    pub buckets: BucketFormat,
-    /// The ranks of sorted buckets that are kept, 1 to [those of the codes](BucketFormat::ranks).
+    /// The ranks of sorted buckets that are kept, 1 to [`BUCKET`].
     pub ranks: usize,
 }
 
 /// Whole inputs by fractions of rows alone.
 impl Default for EffortOptions {
     fn default() -> Self {
-        let buckets = BucketFormat::F16;
-        let (mode, ranks) = (EffortMode::Channel, buckets.ranks());
-        Self { mode, table: None, buckets, ranks }
+        Self { mode: EffortMode::Channel, table: None, ranks: BUCKET }
     }
 }
 

@@ -168,6 +168,20 @@ pub enum Op {
 }
 
 impl Op {
+    /// Whether it is of the first group, from which the others are fused.
+    pub fn is_elementary(&self) -> bool {
+        !matches!(
+            self,
+            Self::ExpertSumAdd { .. }
+                | Self::NormLinear { .. }
+                | Self::RopeStore(_)
+                | Self::RopeAttend(..)
+                | Self::LinearAdd(_)
+                | Self::NormGlu { .. }
+                | Self::ExpertGlu { .. }
+        )
+    }
+
     /// The name that a printed plan shows.
     pub fn name(&self) -> &'static str {
         match self {
@@ -205,49 +219,4 @@ impl Op {
             Self::ExpertGlu { .. } => "expert_glu",
         }
     }
-
-    /// The weights that it reads, in the order in which it uses them.
-    pub fn weights(&self) -> Vec<WeightId> {
-        let linear = |l: &Linear| std::iter::once(l.weight).chain(l.bias);
-        let experts = |l: &ExpertLinear| std::iter::once(l.weight).chain(l.bias);
-        match self {
-            Self::Embed { table } | Self::AddTable { table, .. } => vec![*table],
-            Self::Norm(norm) | Self::HeadNorm { norm, .. } => norm.weights().collect(),
-            Self::Linear(l) | Self::LinearAdd(l) => linear(l).collect(),
-            Self::HeadLinear { weight, .. } => vec![*weight],
-            Self::Attend(attention) => attention.sinks.into_iter().collect(),
-            Self::ShortConv(conv) => vec![conv.weight],
-            Self::GatedDelta(delta) => vec![delta.rate, delta.shift],
-            Self::Route(route) => route.bias.into_iter().chain(route.expert_scale).collect(),
-            Self::ExpertLinear(l) => experts(l).collect(),
-            Self::ExpertScale { factors, .. } => vec![*factors],
-            Self::NormLinear { norm, linears } => {
-                norm.weights().chain(linears.iter().flat_map(linear)).collect()
-            }
-            Self::RopeStore(r) => rope_store_weights(r).collect(),
-            Self::RopeAttend(r, a) => rope_store_weights(r).chain(a.sinks).collect(),
-            Self::NormGlu { norm, gate, up, .. } => {
-                norm.weights().chain(linear(gate)).chain(linear(up)).collect()
-            }
-            Self::ExpertGlu { gate, up, .. } => experts(gate).chain(experts(up)).collect(),
-            Self::Rope { .. }
-            | Self::Temper { .. }
-            | Self::Store { .. }
-            | Self::Add
-            | Self::Glu(_)
-            | Self::Activate(_)
-            | Self::Scale(_)
-            | Self::Softcap(_)
-            | Self::Copy(_)
-            | Self::Adapters(_)
-            | Self::ExpertSum { .. }
-            | Self::ExpertSumAdd { .. }
-            | Self::Select
-            | Self::Pool(_) => Vec::new(),
-        }
-    }
-}
-
-fn rope_store_weights(r: &RopeStore) -> impl Iterator<Item = WeightId> {
-    [r.q_norm, r.k_norm].into_iter().flatten().flat_map(|norm| norm.weights().collect::<Vec<_>>())
 }

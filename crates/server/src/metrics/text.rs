@@ -174,6 +174,9 @@ pub(crate) fn render(
         w.values(("failed_passes_total", "counter", "Passes that failed"), |_, g| {
             g.status.failed_passes
         });
+        w.values(("cached_pages", "gauge", "Pages that later prompts can share"), |_, g| {
+            g.status.pages.iter().map(|pages| pages.cached).max().unwrap_or(0)
+        });
         w.values(("page_evictions_total", "counter", "Cached pages that were evicted"), |_, g| {
             g.status.evictions
         });

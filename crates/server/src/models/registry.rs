@@ -16,6 +16,7 @@ use super::{
 use crate::{
     config::{Config, ModelConfig},
     error::ApiError,
+    kv_events::Publisher,
 };
 
 /// The most windows of speech at the same time.
@@ -41,10 +42,12 @@ pub(crate) struct Registry {
     keep: Keep,
     /// Whether a single model has no names but its own.
     strict: bool,
+    /// Publishes the cached prefixes of models, if routers want them.
+    publisher: Option<Publisher>,
 }
 
 impl Registry {
-    pub(crate) fn new(config: &Config, engines: Engines) -> Self {
+    pub(crate) fn new(config: &Config, engines: Engines, publisher: Option<Publisher>) -> Self {
         let keep = config.idle_timeout.map_or(Keep::Forever, Keep::For);
         let entries = config.models.iter().cloned();
         Self {
@@ -57,6 +60,7 @@ impl Registry {
             options: config.load.clone(),
             keep,
             strict: config.strict_models,
+            publisher,
         }
     }
 
@@ -204,7 +208,10 @@ impl Registry {
     /// Loads a model if it is not loaded. It goes on if the caller stops waiting.
     pub(crate) async fn load(&self, entry: &Arc<Entry>) -> Result<Arc<Served>, ApiError> {
         let (config, engines) = (entry.config.clone(), self.engines.clone());
-        let options = self.options.clone();
+        let mut options = self.options.clone();
+        if let Some(publisher) = &self.publisher {
+            options = options.cache_events(publisher.of(&config.name));
+        }
         entry.load(move || load(&config, &engines, &options)).await
     }
 

@@ -275,3 +275,20 @@ fn deployment_files() {
         }
     }
 }
+
+/// The route of a gateway to the replicas, by the schema of the Gateway API.
+#[test]
+fn route_of_a_gateway() {
+    if !full() {
+        return;
+    }
+    let folder = tests().join("node");
+    if !folder.join("node_modules/@kubernetes-models/gateway-api").exists() {
+        skip(Need::Capability, format_args!("no gateway-api is installed in {}", folder.display()));
+        return;
+    }
+    let file = tests().join("../../../deploy/inference-pool.yaml");
+    let output = Command::new("node").arg(folder.join("route.mjs")).arg(file).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("all checks passed"), "{text}");
+}

@@ -10,6 +10,7 @@ mod constraints;
 mod errors;
 mod faults;
 mod harness;
+mod kv_events;
 mod lifecycle;
 mod llama_cpp;
 mod ollama;

@@ -1,5 +1,7 @@
 //! Keys, limits, origins, full queues.
 
+use std::{sync::Mutex, time::Duration};
+
 use pelton_server::{ApiKey, Config, Error, Server};
 use serde_json::json;
 
@@ -339,4 +341,44 @@ fn many_requests_at_once() {
     for gauge in ["pelton_requests_running", "pelton_requests_waiting"] {
         assert!(metrics.contains(&format!("{gauge}{{model=\"built-in\"}} 0\n")), "{metrics}");
     }
+}
+
+/// The requests of a key with a higher priority start before those that wait longer.
+#[test]
+fn priorities_of_keys() {
+    let server = start(|config| {
+        config.keys =
+            ApiKey::parse("low low-secret priority=-1\nhigh high-secret priority=5\n").unwrap();
+        config.load = config.load.clone().context(512).max_concurrent(1);
+    });
+    let send = |secret: &str, tokens: usize| {
+        let body = json!({"prompt": "Once", "max_tokens": tokens, "ignore_eos": true}).to_string();
+        let headers = [("x-api-key", secret)];
+        server.send("POST", "/v1/completions", &headers, body.as_bytes()).ok();
+    };
+    let waits = |name: &str, count: usize| {
+        let line = format!("pelton_requests_{name}{{model=\"built-in\"}} {count}");
+        while !server.get_as("low-secret", "/metrics").lines().any(|other| other == line) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let ends = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let (send, ends) = (&send, &ends);
+        let end = |secret: &'static str| {
+            scope.spawn(move || {
+                send(secret, if secret == "high-secret" { 1 } else { 100 });
+                ends.lock().unwrap().push(secret);
+            });
+        };
+        scope.spawn(|| send("low-secret", 1500));
+        waits("running", 1);
+        for count in 1..=3 {
+            end("low-secret");
+            waits("waiting", count);
+        }
+        end("high-secret");
+        waits("waiting", 4);
+    });
+    assert_eq!(*ends.lock().unwrap(), ["high-secret", "low-secret", "low-secret", "low-secret"]);
 }

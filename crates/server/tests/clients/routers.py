@@ -21,8 +21,15 @@ import urllib.request
 
 MODULES = {"vllm-router": ("vllm_router", ["vllm_router.launch_router"]),
            "sglang-router": ("sglang_router", ["sglang_router.launch_router"])}
-CLIENTS = 8
+POLICIES = {"vllm-router": ("cache_aware", "kv_aware", "round_robin"), "sglang-router": ("cache_aware", "round_robin")}
+CLIENTS = 16
 DOCUMENTS = 24
+# Requests a second, and the seconds between two ends of replicas: more than the minute after which the routers look again
+# at a server that has failed.
+RATE = 4
+BETWEEN_ENDS = 75
+# The pause before a failed request is sent again, as that of OpenAI's client.
+PAUSE = 1
 
 
 def free_port():
@@ -52,8 +59,10 @@ class Replica:
     """A server of the built-in model that can be killed and started again on its port."""
 
     def __init__(self, program):
+        self.events, self.replay = free_port(), free_port()
         self.command = [program, "serve", "--device", "cpu", "--threads", "1", "--parallel", "8", "--context", "512",
-                        "--metrics-names", "vllm"]
+                        "--metrics-names", "vllm", "--kv-events", f"127.0.0.1:{self.events}",
+                        "--kv-events-replay", f"127.0.0.1:{self.replay}"]
         self.port = free_port()
         self.start()
 
@@ -62,8 +71,8 @@ class Replica:
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait(self.port, "/health")
 
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
+    def end(self, by=signal.SIGKILL):
+        self.process.send_signal(by)
         self.process.wait()
 
     def metric(self, name):
@@ -72,16 +81,19 @@ class Replica:
 
 
 class Router:
-    """A router in front of replicas."""
+    """A router in front of replicas, with its own default pauses and retries."""
 
     def __init__(self, name, replicas, policy):
         self.port = free_port()
         urls = [f"http://127.0.0.1:{replica.port}" for replica in replicas]
         command = [sys.executable, "-m", *MODULES[name][1], "--worker-urls", *urls, "--policy", policy, "--host", "127.0.0.1",
-                   "--port", str(self.port), "--prometheus-port", str(free_port()), "--log-level", "error",
-                   "--health-check-interval-secs", "1", "--health-success-threshold", "1",
-                   # a replica that was started again gets requests soon, not after a minute
-                   "--cb-timeout-duration-secs", "1", "--cb-success-threshold", "1"]
+                   "--port", str(self.port), "--prometheus-port", str(free_port()), "--log-level", "error"]
+        if policy == "kv_aware":
+            # the router knows from events what each replica has cached
+            command += ["--kv-event-block-size", "64", "--kv-event-model", "built-in"]
+            for url, replica in zip(urls, replicas):
+                command += ["--kv-event-source", f"{url}=tcp://127.0.0.1:{replica.events}",
+                            "--kv-event-replay-source", f"{url}=tcp://127.0.0.1:{replica.replay}"]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait(self.port, "/health")
 
@@ -93,7 +105,7 @@ class Router:
 def ask(port, number, rng):
     """Sends a request: even numbers as streams. Its text; an error if it did not end."""
     document = f"Document {rng.randrange(DOCUMENTS)}. " + "The quick brown fox jumps over the lazy dog. " * 16
-    body = {"model": "built-in", "prompt": f"{document} Question {number}:", "max_tokens": rng.randint(1, 12),
+    body = {"model": "built-in", "prompt": f"{document} Question {number}:", "max_tokens": rng.randint(40, 120),
             "temperature": 0, "ignore_eos": True, "stream": number % 2 == 0}
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
@@ -114,31 +126,29 @@ def ask(port, number, rng):
     return json.loads(text)["choices"][0]["text"]
 
 
-def run(router, replicas, count, kills):
-    """Sends `count` requests from several clients, each again once if it fails. Every text must be that of a replica
-    alone. Returns the requests that failed once and twice."""
-    failed, lost, done = [], [], threading.Semaphore(0)
+def run(router, replicas, count, rate, victims):
+    """Sends `count` requests from several clients, `rate` a second, each again once if it fails. One replica after
+    the other is ended and started again: killed, and then asked to end. Every text must be that of a replica alone.
+    Returns the requests that failed once and twice."""
+    failed, lost, begun = [], [], time.monotonic()
 
     def client(number):
+        time.sleep(max(0, begun + number / rate - time.monotonic()))
         text = None
         for attempt in range(2):
             try:
                 text = ask(router.port, number, random.Random(number))
                 break
             except (OSError, http.client.HTTPException, ValueError) as error:
-                (failed if attempt == 0 else lost).append((number, repr(error)))
-                time.sleep(0 if attempt else 2)
-        done.release()
+                (failed if attempt == 0 else lost).append((number, round(time.monotonic() - begun, 1), repr(error)))
+                time.sleep(0 if attempt else PAUSE)
         return number, text
 
     def killer():
-        for at, victim in kills:
-            while done._value < at:
-                time.sleep(0.01)
-            replicas[victim].kill()
+        for kill, victim in enumerate(victims):
+            time.sleep(max(0, begun + 10 + kill * BETWEEN_ENDS - time.monotonic()))
+            replicas[victim].end(signal.SIGKILL if kill % 2 == 0 else signal.SIGTERM)
             replicas[victim].start()
-            # the router has seen that it is back
-            time.sleep(4)
 
     thread = threading.Thread(target=killer)
     thread.start()
@@ -157,29 +167,30 @@ def hits(program, name, policy, count):
     replicas = [Replica(program), Replica(program)]
     router = Router(name, replicas, policy)
     try:
-        run(router, replicas, count, [])
+        run(router, replicas, count, 1000, [])
         found, asked = (sum(replica.metric(f"prefix_cache_{kind}_total") for replica in replicas)
                         for kind in ("hits", "queries"))
         return found / asked
     finally:
         router.close()
         for replica in replicas:
-            replica.kill()
+            replica.end()
 
 
 def check(program, name, count):
     replicas = [Replica(program), Replica(program)]
     router = Router(name, replicas, "cache_aware")
     try:
-        failed, lost = run(router, replicas, count, [(count // 4, 0), (count // 2, 1), (3 * count // 4, 0)])
+        kills = 1 + int((count / RATE - 20) // BETWEEN_ENDS)
+        failed, lost = run(router, replicas, count, RATE, [kill // 2 % 2 for kill in range(kills)])
     finally:
         router.close()
         for replica in replicas:
-            replica.kill()
-    print(f"{name}: {count} requests, three kills, {len(failed)} sent again, {len(lost)} lost", flush=True)
+            replica.end()
+    print(f"{name}: {count} requests, {kills} ends of replicas, {len(failed)} sent again, {len(lost)} lost", flush=True)
     if lost:
         raise SystemExit(f"{name} lost {lost[:3]}")
-    figures = {policy: hits(program, name, policy, min(count, 200)) for policy in ("cache_aware", "round_robin")}
+    figures = {policy: hits(program, name, policy, min(count, 200)) for policy in POLICIES[name]}
     print(f"{name}: prompt tokens found in a cache: " +
           ", ".join(f"{policy} {value:.0%}" for policy, value in figures.items()), flush=True)
 

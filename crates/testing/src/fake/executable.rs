@@ -16,6 +16,9 @@ use super::{
     options::Fake,
 };
 
+/// The most passes that a model over three devices has under way.
+const PASSES_BEHIND: u64 = 4;
+
 /// A want with everything that it borrowed.
 enum OwnWant {
     Logits { row: usize },
@@ -197,6 +200,12 @@ impl FakeExecutable {
         }
     }
 
+    /// Passes that were queued before other devices of the model when a pass fails on this one.
+    fn behind(&self) -> u64 {
+        let is_part = !(self.plan.entry.is_empty() && self.plan.exit.is_empty());
+        if is_part { PASSES_BEHIND } else { 0 }
+    }
+
     /// Writes nonsense where a failed pass has written.
     fn spoil(&mut self, queued: &Queued) {
         for (row, n) in queued.rows.iter().flat_map(|row| (0..queued.repeat).map(move |n| (row, n)))
@@ -208,7 +217,7 @@ impl FakeExecutable {
             }
             self.ring[slot][(row.position + n + 1) as usize % RECENT] = u32::MAX;
             self.states[slot].clear();
-            self.spoiled[slot] = self.next;
+            self.spoiled[slot] = self.next + self.behind();
         }
     }
 
@@ -241,9 +250,22 @@ impl FakeExecutable {
     fn run_hidden(&mut self, row: &Row, i: usize, given: &[f32]) {
         let token = self.ring[row.slot as usize][row.position as usize % RECENT];
         let width = self.plan.hidden_width();
-        let state = match self.plan.hidden {
-            None => return,
-            Some(hidden) if hidden.is_input => {
+        let is_part = !self.plan.has_results() || self.plan.exit.is_empty();
+        let state = match (self.plan.entry.is_empty(), is_part) {
+            (true, _) if self.plan.exit.is_empty() => return,
+            (false, true) => {
+                let width = self.plan.width_of(&self.plan.entry);
+                let given = &given[i * width..(i + 1) * width];
+                let expected = [row.position as f32, token as f32];
+                if given[..2] != expected {
+                    let found = [given[0], given[1]];
+                    self.violation_of(row.slot as usize, || {
+                        format!("the values of {found:?} of the part before, expected {expected:?}")
+                    });
+                }
+                self.states_of_rows.of(row.position, token)
+            }
+            (false, false) => {
                 let given = &given[i * width..(i + 1) * width];
                 let (state, wrong) = self.states_of_rows.run(row, given, token);
                 if let Some(wrong) = wrong {
@@ -251,7 +273,7 @@ impl FakeExecutable {
                 }
                 state
             }
-            Some(_) => self.states_of_rows.of(row.position, token),
+            (true, _) => self.states_of_rows.of(row.position, token),
         };
         self.hidden.extend(state);
     }

@@ -18,7 +18,8 @@ mod options;
 use std::sync::Arc;
 
 use pelton_graph::{
-    Adapters, Backend, Error, Executable, Limits, Op, OutputKind, Plan, Pooling, State, Step, build,
+    Adapters, Backend, Error, Executable, Limits, Needs, Op, OutputKind, Plan, Pooling, State,
+    Step, build,
 };
 use pelton_weights::Checkpoint;
 
@@ -38,6 +39,10 @@ impl Backend for Fake {
 
     fn has_effort(&self) -> bool {
         true
+    }
+
+    fn needs(&self, _: &Plan, _: &Limits) -> Result<Needs, Error> {
+        Ok(Needs::default())
     }
 
     fn load(

@@ -17,7 +17,7 @@ enum Command {
     /// Measure on a text the thresholds of a model's matrices and how much of each kind it needs at an effort,
     /// and save both for all later loads with --effort
     Calibrate(Box<calibrate::Args>),
-    /// Sort the weights of a model in F16, BF16 or Q8_0 within buckets, for the mode bucket of --effort
+    /// Sort the weights of a model in F16, BF16 or F32 within buckets, for the mode bucket of --effort
     Pack(pack::Args),
 }
 

@@ -1,4 +1,4 @@
-//! Products with weights that are sorted within buckets of 16 or 8 outputs (bucketMul). A row
+//! Products with weights that are sorted within buckets of 16 outputs (bucketMul). A row
 //! multiplies only the weights whose product with its inputs is expected to exceed a cutoff.
 //!
 //! [`Buckets`] keeps a matrix in tiles of 256 outputs. [`Selections`] estimates for a row the product
@@ -6,7 +6,6 @@
 //! input above it. No step depends on the number of threads.
 
 mod float;
-mod levels;
 mod multiply;
 mod pack;
 mod select;

@@ -2,10 +2,7 @@
 
 use std::ops::Range;
 
-use pelton_quant::BucketFormat;
-
 use super::float::FloatTile;
-use super::levels::LevelTile;
 use super::pack::{BUCKET_OUTPUTS, Buckets, LANES};
 use super::select::Selections;
 use super::tile::Tile;
@@ -39,12 +36,7 @@ pub unsafe fn multiply(
         let codes = &all[first / BUCKET_OUTPUTS * of_tile..][..of_tile];
         let mut sums = [0.0; BUCKET_OUTPUTS];
         let tile = Tile { codes, ranks: matrix.ranks, entries };
-        match matrix.format {
-            BucketFormat::F16 => FloatTile { tile, sums: &mut sums }.multiply(isa),
-            BucketFormat::Q8 => {
-                LevelTile { tile, levels: &matrix.levels, sums: &mut sums }.multiply(isa);
-            }
-        }
+        FloatTile { tile, sums: &mut sums }.multiply(isa);
         let count = BUCKET_OUTPUTS.min(outputs.end - first);
         let start = row * output.stride + first;
         // SAFETY: the caller's promise.

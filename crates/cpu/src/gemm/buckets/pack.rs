@@ -6,18 +6,15 @@ use std::sync::PoisonError;
 use half::f16;
 use memmap2::MmapMut;
 use pelton_quant::{
-    BUCKET, BucketFormat, BucketSource, DType, LEVEL_BUCKET, LevelRanks, PROBES, bucket_exponent,
-    bucket_position, level_position, pack_buckets, pack_levels,
+    BUCKET, BucketSource, DType, PROBES, bucket_exponent, bucket_position, pack_buckets,
 };
 
 use crate::pool::{Pool, SharedMut};
 
 /// Outputs of a tile: 16 words of a rank, to whose multiples a partition between threads is aligned.
 pub const BUCKET_OUTPUTS: usize = BUCKET * LANES;
-/// Words of a rank of a tile: a bucket each, or two of eight bits a code.
+/// Codes of a rank of a tile.
 pub(super) const LANES: usize = 16;
-/// The numbers of the levels of an input: 8 bases and 8 steps.
-pub(super) const NUMBERS: usize = 2 * LEVEL_BUCKET;
 /// Inputs that a task packs.
 const INPUTS: usize = 32;
 
@@ -26,14 +23,11 @@ const INPUTS: usize = 32;
 pub struct Buckets {
     pub(super) rows: usize,
     pub(super) cols: usize,
-    pub(super) format: BucketFormat,
     pub(super) ranks: usize,
-    /// Codes `[tiles, cols, ranks, 16]` in words of 16 bits: those of a rank of the buckets of a tile.
+    /// Codes `[tiles, cols, ranks, 16]`: those of a rank of the buckets of a tile.
     pub(super) codes: MmapMut,
     /// The mean magnitude of each rank `[cols, all ranks]`, 0 of those that are not kept.
     pub(super) means: Vec<f32>,
-    /// The levels of the ranks `[cols, 16]`, bases and then steps; none of codes in f16.
-    pub(super) levels: Vec<f16>,
     /// Inputs and weights of some products.
     pub(super) probes: Vec<(u32, f32)>,
     /// The power of two that codes, means and probes are multiples of.
@@ -43,12 +37,10 @@ pub struct Buckets {
 /// The parts of a matrix as they are in a file, all of whose bytes are little-endian.
 #[derive(Clone, Copy, Debug)]
 pub struct BucketParts<'a> {
-    /// Codes `[all ranks, cols, rows / 16]`, 16 bits each: one code, or two of eight bits.
+    /// Codes `[all ranks, cols, rows / 16]`, 16 bits each.
     pub codes: &'a [u8],
     /// Mean magnitudes `[all ranks, cols]` in f16.
     pub means: &'a [u8],
-    /// The levels of codes of eight bits `[cols, 16]` in f16: bases of the ranks, then steps.
-    pub levels: &'a [u8],
     /// Inputs and weights `[4096, 2]` in f32.
     pub probes: &'a [u8],
     /// The power of two in f32.
@@ -68,9 +60,8 @@ impl Buckets {
 
     /// Bytes of the codes of a matrix, of which some ranks are kept. `None` if its rows are no
     /// whole buckets, or there are not as many ranks.
-    pub fn bytes_of((rows, cols): (usize, usize), kept: (BucketFormat, usize)) -> Option<usize> {
-        let (format, ranks) = kept;
-        let has_ranks = (1..=format.ranks()).contains(&ranks);
+    pub fn bytes_of((rows, cols): (usize, usize), ranks: usize) -> Option<usize> {
+        let has_ranks = (1..=BUCKET).contains(&ranks);
         if rows == 0 || cols == 0 || !has_ranks || !rows.is_multiple_of(BUCKET) {
             return None;
         }
@@ -78,33 +69,27 @@ impl Buckets {
         (outputs / BUCKET).checked_mul(cols)?.checked_mul(2 * ranks)
     }
 
-    fn zeroed((rows, cols): (usize, usize), kept: (BucketFormat, usize)) -> Option<Self> {
-        let codes = MmapMut::map_anon(Self::bytes_of((rows, cols), kept)?).ok()?;
+    fn zeroed((rows, cols): (usize, usize), ranks: usize) -> Option<Self> {
+        let codes = MmapMut::map_anon(Self::bytes_of((rows, cols), ranks)?).ok()?;
         // fewer misses of address translation; without them it is as correct
         #[cfg(target_os = "linux")]
         let _ = codes.advise(memmap2::Advice::HugePage);
-        let (format, ranks) = kept;
-        let (means, probes) = (vec![0.0; cols * format.ranks()], Vec::with_capacity(PROBES));
-        let levels = match format {
-            BucketFormat::F16 => Vec::new(),
-            BucketFormat::Q8 => vec![f16::ZERO; cols * NUMBERS],
-        };
-        Some(Self { rows, cols, format, ranks, codes, means, levels, probes, unit: 1.0 })
+        let (means, probes) = (vec![0.0; cols * BUCKET], Vec::with_capacity(PROBES));
+        Some(Self { rows, cols, ranks, codes, means, probes, unit: 1.0 })
     }
 
-    /// Sorts a matrix whose rows lie one after the other to codes of a format, and keeps its first
-    /// ranks. `None` if the format [reads](BucketFormat::reads) no such type, the rows are no whole
-    /// buckets, the bytes have another shape, or the system refuses the memory.
+    /// Sorts a matrix whose rows lie one after the other, and keeps its first ranks. `None` if the type is
+    /// not [sorted](pelton_quant::can_sort), the rows are no whole buckets, the bytes have another shape,
+    /// or the system refuses the memory.
     pub fn new(
         dtype: DType,
         (rows, cols): (usize, usize),
         from: &[u8],
-        kept: (BucketFormat, usize),
+        ranks: usize,
         pool: &Pool,
     ) -> Option<Self> {
         let source = BucketSource::new(dtype, (rows, cols), from)?;
-        let (format, ranks) = kept;
-        let mut all = Self::zeroed((rows, cols), kept).filter(|_| format.reads(dtype))?;
+        let mut all = Self::zeroed((rows, cols), ranks)?;
         let greatest = Mutex::new(0.0_f32);
         pool.run(|worker| {
             let own = source.greatest(worker.split(rows, 1));
@@ -118,32 +103,18 @@ impl Buckets {
         all.probes.extend(source.probes(scale));
         let codes: &mut [u16] = bytemuck::cast_slice_mut(&mut all.codes);
         let (codes, means) = (SharedMut::new(codes), SharedMut::new(&mut all.means));
-        let levels = SharedMut::new(&mut all.levels);
         let words = rows / BUCKET;
         pool.run(|worker| {
-            let mut packed = vec![0; words * format.ranks()];
+            let mut packed = vec![0; words * BUCKET];
             for unit in worker.split(cols.div_ceil(INPUTS), 1) {
                 let inputs = unit * INPUTS..cols.min((unit + 1) * INPUTS);
                 let columns = source.columns(inputs.clone(), scale);
                 for (i, input) in inputs.enumerate() {
                     let column = &columns[i * rows..][..rows];
-                    let first = input * format.ranks();
-                    // SAFETY: one thread writes the means, the levels and the codes of an input; so
-                    // below.
+                    let first = input * BUCKET;
+                    // SAFETY: one thread writes the means and the codes of an input; so below.
                     let means = unsafe { means.slice_mut(first..first + ranks) };
-                    let of_means = match format {
-                        BucketFormat::F16 => pack_buckets(column, &mut packed).to_vec(),
-                        BucketFormat::Q8 => {
-                            let LevelRanks { means, bases, steps } =
-                                pack_levels(column, &mut packed);
-                            let place = input * NUMBERS..(input + 1) * NUMBERS;
-                            // SAFETY: as above.
-                            let to = unsafe { levels.slice_mut(place) };
-                            to[..LEVEL_BUCKET].copy_from_slice(&bases);
-                            to[LEVEL_BUCKET..].copy_from_slice(&steps);
-                            means.to_vec()
-                        }
-                    };
+                    let of_means = pack_buckets(column, &mut packed);
                     for (to, mean) in means.iter_mut().zip(of_means) {
                         *to = mean.to_f32();
                     }
@@ -170,25 +141,20 @@ impl Buckets {
     pub fn from_parts(
         (rows, cols): (usize, usize),
         parts: &BucketParts<'_>,
-        kept: (BucketFormat, usize),
+        ranks: usize,
         pool: &Pool,
     ) -> Result<Self, String> {
-        let (format, ranks) = kept;
-        let BucketParts { codes, means, levels, probes, unit } = *parts;
+        let BucketParts { codes, means, probes, unit } = *parts;
         let words = rows / BUCKET;
-        let of_rank = Self::bytes_of((rows, cols), kept).and_then(|_| words.checked_mul(2 * cols));
-        let all = of_rank.and_then(|bytes| bytes.checked_mul(format.ranks()));
-        let numbers = match format {
-            BucketFormat::F16 => Some(0),
-            BucketFormat::Q8 => cols.checked_mul(2 * NUMBERS),
-        };
-        let means_bytes = cols.checked_mul(2 * format.ranks());
-        let sizes = [all, means_bytes, numbers, Some(8 * PROBES), Some(4)];
-        let found = [codes, means, levels, probes, unit].map(|part| Some(part.len()));
+        let of_rank = Self::bytes_of((rows, cols), ranks).and_then(|_| words.checked_mul(2 * cols));
+        let all = of_rank.and_then(|bytes| bytes.checked_mul(BUCKET));
+        let means_bytes = cols.checked_mul(2 * BUCKET);
+        let sizes = [all, means_bytes, Some(8 * PROBES), Some(4)];
+        let found = [codes, means, probes, unit].map(|part| Some(part.len()));
         if sizes != found {
             return Err("has parts of another shape".to_owned());
         }
-        let mut all = Self::zeroed((rows, cols), kept).ok_or("needs more memory than there is")?;
+        let mut all = Self::zeroed((rows, cols), ranks).ok_or("needs more memory than there is")?;
         let float = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         all.unit = float(unit);
         if !all.unit.is_normal() || all.unit.to_bits() & 0x807f_ffff != 0 {
@@ -205,7 +171,7 @@ impl Buckets {
         for (at, mean) in means.chunks_exact(2).enumerate().take(ranks * cols) {
             let (rank, input) = (at / cols, at % cols);
             let mean = f16::from_le_bytes([mean[0], mean[1]]).to_f32();
-            let place = input * format.ranks() + rank;
+            let place = input * BUCKET + rank;
             let before = if rank == 0 { f32::MAX } else { all.means[place - 1] };
             if !(mean >= 0.0 && mean <= before) {
                 return Err(format!(
@@ -213,14 +179,6 @@ impl Buckets {
                 ));
             }
             all.means[place] = mean;
-        }
-        for (to, from) in all.levels.iter_mut().zip(levels.chunks_exact(2)) {
-            *to = f16::from_le_bytes([from[0], from[1]]);
-            if !(to.is_finite() && to.is_sign_positive()) {
-                return Err(format!(
-                    "has the level {to}, expected a finite one that is not below 0"
-                ));
-            }
         }
         let to: &mut [u16] = bytemuck::cast_slice_mut(&mut all.codes);
         let to = SharedMut::new(to);
@@ -239,11 +197,10 @@ impl Buckets {
                             to[..count].iter_mut().zip(from.chunks_exact(2)).zip(&mut seen)
                         {
                             *to = u16::from_le_bytes([from[0], from[1]]);
-                            *seen |= positions(format, *to);
+                            *seen |= 1 << bucket_position(*to);
                         }
                     }
-                    let all = count_of(format, ranks);
-                    if seen[..count].iter().any(|seen| seen.count_ones() != all) {
+                    if seen[..count].iter().any(|seen| seen.count_ones() as usize != ranks) {
                         *wrong.lock().unwrap_or_else(PoisonError::into_inner) = Some(input);
                     }
                 }
@@ -254,20 +211,4 @@ impl Buckets {
             None => Ok(all),
         }
     }
-}
-
-/// The outputs, among 16, of the codes of a word: a bit each.
-fn positions(format: BucketFormat, word: u16) -> u16 {
-    match format {
-        BucketFormat::F16 => 1 << bucket_position(word),
-        BucketFormat::Q8 => {
-            let [even, odd] = word.to_le_bytes().map(level_position);
-            1 << even | 1 << (LEVEL_BUCKET + odd)
-        }
-    }
-}
-
-/// The number of outputs that some ranks of a word have.
-fn count_of(format: BucketFormat, ranks: usize) -> u32 {
-    (ranks * BUCKET / format.ranks()) as u32
 }

@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 
 use pelton_graph::Effort;
-use pelton_quant::PROBES;
+use pelton_quant::{BUCKET, PROBES};
 
 use super::pack::Buckets;
 
@@ -62,9 +62,7 @@ impl Selections {
             unsafe { (&mut *self.rows[to].get(), &mut *self.products[thread].get()) };
         let cutoff = cutoff(matrix, x, effort, products);
         to.clear();
-        for (input, (&x, means)) in
-            x.iter().zip(matrix.means.chunks_exact(matrix.format.ranks())).enumerate()
-        {
+        for (input, (&x, means)) in x.iter().zip(matrix.means.chunks_exact(BUCKET)).enumerate() {
             let ranks = match cutoff {
                 None => matrix.ranks,
                 // a NaN exceeds no cutoff, and must reach the results
@@ -98,7 +96,7 @@ impl Selections {
         // SAFETY: the caller's promise.
         let entries = unsafe { self.row(row) };
         let ranks: u64 = entries.iter().map(|entry| u64::from(entry.ranks)).sum();
-        ranks as f64 / (matrix.cols * matrix.format.ranks()) as f64
+        ranks as f64 / (matrix.cols * BUCKET) as f64
     }
 }
 

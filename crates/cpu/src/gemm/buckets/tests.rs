@@ -2,11 +2,7 @@
 //! each known fault of the program that the idea comes from.
 
 use pelton_graph::Effort;
-use pelton_quant::BucketFormat::{F16, Q8};
-use pelton_quant::{
-    BUCKET, BucketFormat, DType, LevelRanks, PROBES, bucket_exponent, decode, pack_buckets,
-    pack_levels,
-};
+use pelton_quant::{BUCKET, DType, PROBES, bucket_exponent, decode, pack_buckets};
 use pelton_testing::Random;
 
 use super::multiply;
@@ -23,20 +19,13 @@ struct Subject {
     dtype: DType,
     bytes: Vec<u8>,
     weights: Vec<f32>,
-    format: BucketFormat,
     codes: Vec<u16>,
     means: Vec<half::f16>,
-    levels: Vec<half::f16>,
     unit: f32,
 }
 
 impl Subject {
-    fn new(
-        (dtype, format): (DType, BucketFormat),
-        (rows, cols): (usize, usize),
-        scale: f32,
-        random: &mut Random,
-    ) -> Self {
+    fn new(dtype: DType, (rows, cols): (usize, usize), scale: f32, random: &mut Random) -> Self {
         let values = random.normals(rows * cols, 0.0, scale);
         let mut bytes = Vec::new();
         pelton_quant::encode(dtype, &values, &mut bytes).unwrap();
@@ -44,55 +33,33 @@ impl Subject {
         decode(dtype, &bytes, &mut weights).unwrap();
         let greatest = weights.iter().fold(0.0_f32, |max, w| max.max(w.abs()));
         let unit = 2.0_f32.powi(-bucket_exponent(greatest));
-        let (words, ranks) = (rows / BUCKET, format.ranks());
-        let mut codes = vec![0; words * ranks * cols];
-        let mut means = vec![half::f16::ZERO; ranks * cols];
-        let mut levels = Vec::new();
+        let words = rows / BUCKET;
+        let mut codes = vec![0; words * BUCKET * cols];
+        let mut means = vec![half::f16::ZERO; BUCKET * cols];
         for input in 0..cols {
             let column: Vec<f32> =
                 (0..rows).map(|row| weights[row * cols + input] / unit).collect();
-            let mut packed = vec![0; words * ranks];
-            let of_ranks = match format {
-                F16 => pack_buckets(&column, &mut packed).to_vec(),
-                Q8 => {
-                    let LevelRanks { means, bases, steps } = pack_levels(&column, &mut packed);
-                    levels.extend(bases.into_iter().chain(steps));
-                    means.to_vec()
-                }
-            };
+            let mut packed = vec![0; words * BUCKET];
+            let of_ranks = pack_buckets(&column, &mut packed);
             for (rank, mean) in of_ranks.into_iter().enumerate() {
                 means[rank * cols + input] = mean;
                 codes[(rank * cols + input) * words..][..words]
                     .copy_from_slice(&packed[rank * words..][..words]);
             }
         }
-        Self { rows, cols, dtype, bytes, weights, format, codes, means, levels, unit }
+        Self { rows, cols, dtype, bytes, weights, codes, means, unit }
     }
 
     fn buckets(&self, ranks: usize, threads: usize) -> Buckets {
-        let (pool, kept) = (Pool::new(threads).unwrap(), (self.format, ranks));
-        Buckets::new(self.dtype, (self.rows, self.cols), &self.bytes, kept, &pool).unwrap()
+        let pool = Pool::new(threads).unwrap();
+        Buckets::new(self.dtype, (self.rows, self.cols), &self.bytes, ranks, &pool).unwrap()
     }
 
-    /// The outputs and the values that the codes of a word stand for.
-    fn values(&self, rank: usize, input: usize, word: usize) -> Vec<(usize, f64)> {
-        let code = self.codes[(rank * self.cols + input) * (self.rows / BUCKET) + word];
-        let unit = f64::from(self.unit);
-        match self.format {
-            F16 => {
-                let value = half::f16::from_bits(code).to_f64() * unit;
-                vec![(word * BUCKET + usize::from(code & 15), value)]
-            }
-            Q8 => (0..2)
-                .map(|half| {
-                    let code = code >> (8 * half) & 0xff;
-                    let level = |i: usize| self.levels[16 * input + i].to_f64();
-                    let magnitude = level(rank) + level(8 + rank) * f64::from(code >> 3 & 15);
-                    let value = if code >> 7 == 0 { magnitude } else { -magnitude };
-                    (word * BUCKET + 8 * half + usize::from(code & 7), value * unit)
-                })
-                .collect(),
-        }
+    /// The output and the value that a code stands for.
+    fn value(&self, rank: usize, input: usize, bucket: usize) -> (usize, f64) {
+        let code = self.codes[(rank * self.cols + input) * (self.rows / BUCKET) + bucket];
+        let value = half::f16::from_bits(code).to_f64() * f64::from(self.unit);
+        (bucket * BUCKET + usize::from(code & 15), value)
     }
 
     /// The sums over the ranks below `ranks` whose mean product is above the cutoff.
@@ -105,11 +72,10 @@ impl Subject {
                     continue;
                 }
                 count += 1;
-                for word in 0..self.rows / BUCKET {
-                    for (output, value) in self.values(rank, input, word) {
-                        sums[output] += f64::from(*x) * value;
-                        magnitude = magnitude.max((f64::from(*x) * value).abs());
-                    }
+                for bucket in 0..self.rows / BUCKET {
+                    let (output, value) = self.value(rank, input, bucket);
+                    sums[output] += f64::from(*x) * value;
+                    magnitude = magnitude.max((f64::from(*x) * value).abs());
                 }
             }
         }
@@ -151,22 +117,11 @@ const SHAPES: [(usize, usize); 5] = [(16, 1), (272, 33), (512, 300), (1024, 128)
 fn products_of_selected_ranks() {
     let mut random = Random::new(1);
     // the smallest weights are subnormal in f16
-    for (dtype, format, scale) in [
-        (DType::F16, F16, 1.0),
-        (DType::BF16, F16, 1e-6),
-        (DType::F32, F16, 1e6),
-        (DType::F16, Q8, 1.0),
-        (DType::BF16, Q8, 1e-6),
-        (DType::F32, Q8, 1e6),
-        (DType::Q8_0, Q8, 0.02),
-    ] {
+    for (dtype, scale) in [(DType::F16, 1.0), (DType::BF16, 1e-6), (DType::F32, 1e6)] {
         for (rows, cols) in SHAPES {
-            if !cols.is_multiple_of(dtype.block_len()) {
-                continue;
-            }
-            let subject = Subject::new((dtype, format), (rows, cols), scale, &mut random);
+            let subject = Subject::new(dtype, (rows, cols), scale, &mut random);
             let x: Vec<f32> = random.normals(cols, 0.0, 1.0).iter().map(|x| x.powi(3)).collect();
-            for ranks in [format.ranks(), format.ranks() * 3 / 4, 1] {
+            for ranks in [BUCKET, 12, 1] {
                 let matrix = subject.buckets(ranks, 2);
                 assert_eq!(matrix.unit, subject.unit);
                 for e in [1.0, 0.5, 0.25, 0.05] {
@@ -177,7 +132,7 @@ fn products_of_selected_ranks() {
                     let (sums, magnitude, count) = subject.expected(&x, cutoff, ranks);
                     // SAFETY: one thread.
                     let fraction = unsafe { selections.fraction(0, &matrix) };
-                    assert_eq!((fraction * (format.ranks() * cols) as f64).round() as usize, count);
+                    assert_eq!((fraction * (BUCKET * cols) as f64).round() as usize, count);
                     let mut first: Option<Vec<f32>> = None;
                     for (isa, parts) in Isa::available().flat_map(|isa| [(isa, 1), (isa, 3)]) {
                         let found = product(isa, &matrix, &selections, parts);
@@ -198,30 +153,27 @@ fn products_of_selected_ranks() {
 #[test]
 fn effort_1_has_all_weights() {
     let mut random = Random::new(2);
-    // the errors of the positions in the codes and of the levels; those of the original are 6e-3
-    for (format, most) in [(F16, 1e-4), (Q8, 1.5e-3)] {
-        let subject = Subject::new((DType::F16, format), (512, 256), 1.0, &mut random);
-        let matrix = subject.buckets(format.ranks(), 1);
-        let x = random.normals(256, 0.0, 1.0);
-        let found = product(Isa::detect(), &matrix, &select(&matrix, &x, Effort::FULL), 1);
-        let (mut error, mut energy) = (0.0, 0.0);
-        for (row, found) in found.iter().enumerate() {
-            let weights = &subject.weights[row * 256..][..256];
-            let sum: f64 = weights.iter().zip(&x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum();
-            error += (f64::from(*found) - sum).powi(2);
-            energy += sum * sum;
-        }
-        assert!(error < most * energy && error > 0.0, "{error} of {energy}");
+    let subject = Subject::new(DType::F16, (512, 256), 1.0, &mut random);
+    let matrix = subject.buckets(BUCKET, 1);
+    let x = random.normals(256, 0.0, 1.0);
+    let found = product(Isa::detect(), &matrix, &select(&matrix, &x, Effort::FULL), 1);
+    let (mut error, mut energy) = (0.0, 0.0);
+    for (row, found) in found.iter().enumerate() {
+        let weights = &subject.weights[row * 256..][..256];
+        let sum: f64 = weights.iter().zip(&x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum();
+        error += (f64::from(*found) - sum).powi(2);
+        energy += sum * sum;
     }
+    // the errors of the positions in the codes; those of the original are 6e-3
+    assert!(error < 1e-4 * energy && error > 0.0, "{error} of {energy}");
 }
 
 #[test]
 fn cutoffs_are_exact_order_statistics_of_probes() {
     let mut random = Random::new(3);
     for (rows, cols) in [(1024, 128), (64, 6000)] {
-        let format = if rows > cols { F16 } else { Q8 };
-        let subject = Subject::new((DType::F16, format), (rows, cols), 1.0, &mut random);
-        let matrix = subject.buckets(format.ranks(), 1);
+        let subject = Subject::new(DType::F16, (rows, cols), 1.0, &mut random);
+        let matrix = subject.buckets(BUCKET, 1);
         assert_eq!(matrix.probes.len(), PROBES);
         // each probe is the weight of its own input: with 1024 outputs the original mixes them up
         for (probe, &(input, weight)) in matrix.probes.iter().enumerate() {
@@ -245,18 +197,16 @@ fn cutoffs_are_exact_order_statistics_of_probes() {
 fn fractions_are_those_of_the_effort() {
     let mut random = Random::new(4);
     let (rows, cols) = (256, 6000);
-    for (format, late) in [(F16, 1.0), (F16, 8.0), (Q8, 1.0), (Q8, 8.0)] {
-        let subject = Subject::new((DType::F16, format), (rows, cols), 0.02, &mut random);
-        let matrix = subject.buckets(format.ranks(), 2);
+    for late in [1.0, 8.0] {
+        let subject = Subject::new(DType::F16, (rows, cols), 0.02, &mut random);
+        let matrix = subject.buckets(BUCKET, 2);
         let mut x = random.normals(cols, 0.0, 1.0);
         x[4096..].iter_mut().for_each(|x| *x *= late);
         for e in [0.8, 0.5, 0.25, 0.1] {
             // SAFETY: one thread.
             let found = unsafe { select(&matrix, &x, effort(e)).fraction(0, &matrix) };
-            // the mean of a rank varies less than the weights that are probed, that of the last of 8
-            // ranks, which are those around zero, most
-            let most = if format == F16 { 0.04 } else { 0.07 };
-            assert!((found - e).abs() < most, "{found} for {e}");
+            // the mean of a rank varies less than the weights that are probed
+            assert!((found - e).abs() < 0.04, "{found} for {e}");
         }
     }
 }
@@ -265,7 +215,6 @@ fn fractions_are_those_of_the_effort() {
 struct Parts {
     codes: Vec<u8>,
     means: Vec<u8>,
-    levels: Vec<u8>,
     probes: Vec<u8>,
     unit: [u8; 4],
 }
@@ -280,15 +229,14 @@ impl Parts {
         Self {
             codes: bytes(&mut subject.codes.iter().copied()),
             means: halves(&subject.means),
-            levels: halves(&subject.levels),
             probes: pairs.flat_map(f32::to_le_bytes).collect(),
             unit: subject.unit.to_le_bytes(),
         }
     }
 
     fn borrowed(&self) -> BucketParts<'_> {
-        let Self { codes, means, levels, probes, unit } = self;
-        BucketParts { codes, means, levels, probes, unit }
+        let Self { codes, means, probes, unit } = self;
+        BucketParts { codes, means, probes, unit }
     }
 }
 
@@ -297,33 +245,26 @@ impl Parts {
 fn parts_of_a_file() {
     let mut random = Random::new(5);
     let (rows, cols) = (272, 40);
-    for format in [F16, Q8] {
-        let subject = Subject::new((DType::BF16, format), (rows, cols), 1.0, &mut random);
-        let all = Parts::of(&subject);
-        let pool = Pool::new(2).unwrap();
-        let x = random.normals(cols, 0.0, 1.0);
-        for ranks in [format.ranks(), 5, 3] {
-            let kept = (format, ranks);
-            let found = Buckets::from_parts((rows, cols), &all.borrowed(), kept, &pool).unwrap();
-            let own = subject.buckets(ranks, 1);
-            assert!(found.codes[..] == own.codes[..] && found.means == own.means);
-            assert_eq!((found.levels, found.probes), (own.levels.clone(), own.probes.clone()));
-            assert_eq!(found.unit, own.unit);
-            assert_eq!(own.codes.len(), 2 * ranks * cols * 32);
-            let (sums, magnitude, _) = subject.expected(&x, None, ranks);
-            let found = product(Isa::detect(), &own, &select(&own, &x, Effort::FULL), 1);
-            for (found, sum) in found.iter().zip(sums) {
-                assert!((f64::from(*found) - sum).abs() <= 1e-5 * magnitude);
-            }
+    let subject = Subject::new(DType::BF16, (rows, cols), 1.0, &mut random);
+    let all = Parts::of(&subject);
+    let pool = Pool::new(2).unwrap();
+    let x = random.normals(cols, 0.0, 1.0);
+    for ranks in [BUCKET, 5, 3] {
+        let found = Buckets::from_parts((rows, cols), &all.borrowed(), ranks, &pool).unwrap();
+        let own = subject.buckets(ranks, 1);
+        assert!(found.codes[..] == own.codes[..] && found.means == own.means);
+        assert_eq!((found.probes, found.unit), (own.probes.clone(), own.unit));
+        assert_eq!(own.codes.len(), 2 * ranks * cols * 32);
+        let (sums, magnitude, _) = subject.expected(&x, None, ranks);
+        let found = product(Isa::detect(), &own, &select(&own, &x, Effort::FULL), 1);
+        for (found, sum) in found.iter().zip(sums) {
+            assert!((f64::from(*found) - sum).abs() <= 1e-5 * magnitude);
         }
     }
-    let codes = |ranks| Buckets::bytes_of((272, 40), (F16, ranks)).unwrap();
-    assert_eq!(Buckets::bytes_of((272, 40), (Q8, 8)), Some(codes(16) / 2));
-    assert_eq!(Buckets::bytes_of((17, 32), (F16, 16)), None);
-    assert_eq!(Buckets::bytes_of((24, 32), (Q8, 8)), None);
-    assert_eq!(Buckets::bytes_of((16, 32), (F16, 17)), None);
-    assert_eq!(Buckets::bytes_of((16, 32), (Q8, 9)), None);
-    assert_eq!(Buckets::bytes_of((1 << 62, 1 << 62), (F16, 16)), None);
+    for (shape, ranks) in [((17, 32), 16), ((24, 32), 8), ((16, 32), 17), ((1 << 62, 1 << 62), 16)]
+    {
+        assert_eq!(Buckets::bytes_of(shape, ranks), None);
+    }
 }
 
 #[test]
@@ -336,57 +277,40 @@ fn parts_that_no_sorted_matrix_has() {
         bytes[at..at + to.len()].copy_from_slice(to);
         bytes
     };
-    for format in [F16, Q8] {
-        let subject = Subject::new((DType::BF16, format), (rows, cols), 1.0, &mut random);
-        let all = Parts::of(&subject);
-        let refused = |parts: BucketParts<'_>, what: &str| {
-            let kept = (format, format.ranks());
-            let error = Buckets::from_parts((rows, cols), &parts, kept, &pool);
-            let error = error.err().unwrap_or_default();
-            assert!(error.contains(what), "{error}");
-        };
-        let parts = all.borrowed();
-        refused(BucketParts { codes: &all.codes[2..], ..parts }, "another shape");
-        refused(BucketParts { probes: &all.probes[8..], ..parts }, "another shape");
-        // parts of the other format
-        let other = if format == F16 { Q8 } else { F16 };
-        let of_other = Subject::new((DType::BF16, other), (rows, cols), 1.0, &mut random);
-        refused(Parts::of(&of_other).borrowed(), "another shape");
-        let levels = Parts::of(&of_other).levels;
-        refused(BucketParts { levels: &levels, ..parts }, "another shape");
-        let two = changed(&all.codes, 0, &all.codes[2 * cols * rows / 16..][..2]);
-        refused(BucketParts { codes: &two, ..parts }, "a position twice");
-        for wrong in [half::f16::NAN, half::f16::NEG_ONE, half::f16::INFINITY] {
-            let means = changed(&all.means, 2 * cols, &wrong.to_le_bytes());
-            refused(BucketParts { means: &means, ..parts }, "of rank 1, expected");
-            if format == Q8 {
-                let levels = changed(&all.levels, 20, &wrong.to_le_bytes());
-                refused(BucketParts { levels: &levels, ..parts }, "has the level");
-            }
-        }
-        for wrong in [f32::NAN, -1.0, 0.5, 40.0, f32::INFINITY] {
-            let probes = changed(&all.probes, 8, &wrong.to_le_bytes());
-            refused(BucketParts { probes: &probes, ..parts }, "a probe of input");
-        }
-        for wrong in [0.0_f32, -1.0, 3.0, f32::NAN, f32::INFINITY, 1e-44] {
-            refused(BucketParts { unit: &wrong.to_le_bytes(), ..parts }, "a power of two");
-        }
+    let subject = Subject::new(DType::BF16, (rows, cols), 1.0, &mut random);
+    let all = Parts::of(&subject);
+    let refused = |parts: BucketParts<'_>, what: &str| {
+        let error = Buckets::from_parts((rows, cols), &parts, BUCKET, &pool);
+        let error = error.err().unwrap_or_default();
+        assert!(error.contains(what), "{error}");
+    };
+    let parts = all.borrowed();
+    refused(BucketParts { codes: &all.codes[2..], ..parts }, "another shape");
+    refused(BucketParts { probes: &all.probes[8..], ..parts }, "another shape");
+    let two = changed(&all.codes, 0, &all.codes[2 * cols * rows / 16..][..2]);
+    refused(BucketParts { codes: &two, ..parts }, "a position twice");
+    for wrong in [half::f16::NAN, half::f16::NEG_ONE, half::f16::INFINITY] {
+        let means = changed(&all.means, 2 * cols, &wrong.to_le_bytes());
+        refused(BucketParts { means: &means, ..parts }, "of rank 1, expected");
     }
-    // Q8_0 is sorted to codes of eight bits alone
-    let subject = Subject::new((DType::Q8_0, Q8), (32, 64), 1.0, &mut random);
-    let of = |kept| Buckets::new(DType::Q8_0, (32, 64), &subject.bytes, kept, &pool);
-    assert!(of((F16, 16)).is_none() && of((Q8, 8)).is_some());
+    for wrong in [f32::NAN, -1.0, 0.5, 40.0, f32::INFINITY] {
+        let probes = changed(&all.probes, 8, &wrong.to_le_bytes());
+        refused(BucketParts { probes: &probes, ..parts }, "a probe of input");
+    }
+    for wrong in [0.0_f32, -1.0, 3.0, f32::NAN, f32::INFINITY, 1e-44] {
+        refused(BucketParts { unit: &wrong.to_le_bytes(), ..parts }, "a power of two");
+    }
+    // codes of eight bits would become larger
+    assert!(Buckets::new(DType::Q8_0, (32, 64), &[0; 64 * 34], BUCKET, &pool).is_none());
 }
 
 /// Activations that are no numbers reach the results, and end no loop.
 #[test]
 fn activations_that_are_no_numbers() {
     let mut random = Random::new(6);
-    for (format, wrong) in
-        [(F16, f32::NAN), (F16, f32::INFINITY), (Q8, f32::NAN), (Q8, f32::INFINITY)]
-    {
-        let subject = Subject::new((DType::F16, format), (32, 64), 1.0, &mut random);
-        let matrix = subject.buckets(format.ranks(), 1);
+    for wrong in [f32::NAN, f32::INFINITY] {
+        let subject = Subject::new(DType::F16, (32, 64), 1.0, &mut random);
+        let matrix = subject.buckets(BUCKET, 1);
         let mut x = random.normals(64, 0.0, 1.0);
         x[7] = wrong;
         let found = product(Isa::detect(), &matrix, &select(&matrix, &x, effort(0.5)), 1);

@@ -31,7 +31,9 @@ pub(super) fn products(lines: Lines) -> Vec<LiveProduct> {
         add: false,
         apart: false,
         glu: None,
+        gated: None,
         lives_step: 3,
+        mixed: true,
         on_grid: true,
     };
     let one = plain(vec![side(lines.rows, 1, false)]);
@@ -43,12 +45,21 @@ pub(super) fn products(lines: Lines) -> Vec<LiveProduct> {
         LiveProduct { add: true, on_grid: false, ..one },
         LiveProduct { norm: NORM, ..plain(three) },
         LiveProduct { norm: NORM, glu: SILU, ..plain(two) },
+        LiveProduct { gated: Some(gates(lines.cols)), ..plain(vec![side(lines.rows, 1, false)]) },
     ]
+}
+
+/// The partial sums of a gate and its value, in three slices with gaps.
+fn gates(width: usize) -> GatedSums {
+    let gating = Gating::Product(Activation::Silu);
+    GatedSums { gating, splits: 3, len: 2 * width + 24, up: width + 8 }
 }
 
 /// The inputs of a product, the matrices of its sides, and what it adds to.
 struct Case {
     x: Vec<f32>,
+    /// The partial sums of x, if it is a gated product.
+    gates: Vec<f32>,
     norm: Vec<f32>,
     files: Vec<Vec<u8>>,
     biases: Vec<Vec<f32>>,
@@ -74,9 +85,23 @@ impl Case {
             product.sides.iter().map(|side| normals(seed, side.lines.rows * times)).collect()
         };
         let file = |side: &Side| random.blocks(lines.dtype, lines.cols * side.lines.rows, 0.0, 0.1);
+        let mut x: Vec<f32> =
+            normals(1, lines.cols * rows.len()).into_iter().map(|x| x.powi(3)).collect();
+        let gates =
+            product.gated.map_or_else(Vec::new, |of| normals(6, rows.len() * of.splits * of.len));
+        if let Some(GatedSums { splits, len, up, .. }) = product.gated {
+            for (i, x) in x.iter_mut().enumerate() {
+                let (row, at) = (i / lines.cols, i % lines.cols);
+                let sum = |at: usize| -> f64 {
+                    (0..splits).map(|s| f64::from(gates[(row * splits + s) * len + at])).sum()
+                };
+                *x = (sum(at) * sum(up + at) / (1.0 + (-sum(at)).exp())) as f32;
+            }
+        }
         Self {
             files: product.sides.iter().map(file).collect(),
-            x: normals(1, lines.cols * rows.len()).into_iter().map(|x| x.powi(3)).collect(),
+            x,
+            gates,
             norm: normals(2, lines.cols),
             biases: of(4, 1),
             before: of(5, rows.len()),
@@ -91,11 +116,17 @@ impl Case {
     /// The results; rows of effort 1 keep what was before.
     fn run(&self, device: &Arc<Device>, product: &LiveProduct) -> Vec<Vec<f32>> {
         let (capabilities, rows) = (&device.capabilities, self.rows());
-        let (x, lives) = (device.with(&self.x), device.with(&self.lives));
+        let x = if product.gated.is_some() { &self.gates } else { &self.x };
+        let (x, lives) = (device.with(x), device.with(&self.lives));
         let norm = product.norm.map(|_| device.with(&self.norm));
-        let sides = product.sides.iter().zip(&self.files);
-        let matrices: Vec<_> =
-            sides.map(|(side, file)| device.with(&side.lines.packed(file, 3))).collect();
+        let lines: Vec<Lines> = product.sides.iter().map(|side| side.lines).collect();
+        let (firsts, end) = places(&lines);
+        let mut matrices = vec![0_u8; end];
+        for ((lines, file), first) in lines.iter().zip(&self.files).zip(firsts) {
+            let packed = lines.packed(file, 3);
+            matrices[first..first + packed.len()].copy_from_slice(&packed);
+        }
+        let matrices = device.with(&matrices);
         let partial = device.with(&vec![f32::NAN; rows * product.partial_len()]);
         let biases: Vec<_> = self.biases.iter().map(|bias| device.with(bias)).collect();
         let before: Vec<_> = self.before.iter().map(|y| device.with(y)).collect();
@@ -108,7 +139,7 @@ impl Case {
 
         let mut buffers = vec![&x, &lives];
         buffers.extend(&norm);
-        buffers.extend(&matrices);
+        buffers.push(&matrices);
         buffers.push(&partial);
         run(product.product_source(capabilities), &buffers, product.product_groups());
 

@@ -24,23 +24,59 @@ fn written_out(source: &str, tile: &Tile) -> String {
     let mut out = String::new();
     for line in source.lines().filter(|line| !line.starts_with("enable wgpu")) {
         let line = match (line.find("coopLoad"), line.find("(&"), line.find("], ")) {
+            (Some(from), Some(_), Some(end)) if line.contains("&y[at]") => {
+                let (stride, sums) = line[end + 3..].split_once(") + ").unwrap();
+                format!("{}add_y(lane, at, {stride}, {}", &line[..from], sums.replace(';', ");"))
+            }
             (Some(from), Some(begin), Some(end)) => {
                 let at = line[begin..end].split_once('[').unwrap().1;
                 format!("{}{at};", &line[..from])
             }
             _ => line
                 .replace("coopMultiplyAdd(", "multiply_add(lane, ")
-                .replace("coopStoreT(", "store(lane, ")
-                .replace("&staged[corner]", "corner"),
+                .replace("&staged[corner]", "corner")
+                .replace(
+                    "coopStoreT(",
+                    if line.contains("&y[at]") { "store_y(lane, " } else { "store(lane, " },
+                )
+                .replace("&y[at]", "at"),
         };
         out.push_str(&line);
         out.push('\n');
     }
     let (core, each) = (tile.core, tile.core * tile.core / 32);
-    let half = |operand: &str, row: &str| match tile.wide {
-        1 => format!("f32({operand}[at_{operand} + {row} * STRIDE + k])"),
-        _ => format!("f32({operand}[at_{operand} + {row} * STRIDE + k / 4u][k % 4u])"),
+    let half = |operand: &str, row: &str| {
+        let at = format!("{operand}[at_{operand} + {row} * STRIDE");
+        match tile.wide {
+            1 => format!("f32({at} + k])"),
+            _ => format!("f32({at} + k / 4u][k % 4u])"),
+        }
     };
+    let to_y = |name: &str, statement: &str| {
+        format!(
+            "fn {name} {{
+                for (var e = 0u; e < {each}u; e++) {{
+                    let i = (lane + e * 32u) / {core}u;
+                    let j = (lane + e * 32u) % {core}u;
+                    {statement}
+                }}"
+        )
+    };
+    let store = match out.contains("var<workgroup> staged") {
+        true => to_y(
+            "store(lane: u32, sums: Sums, at: u32, stride: u32)",
+            "var s = sums; staged[at + i * stride + j] = s.v[e];",
+        ),
+        false => to_y(
+            "store_y(lane: u32, sums: Sums, at: u32, stride: u32)",
+            "var s = sums; y[at + i * stride + j] = s.v[e];",
+        ),
+    };
+    let add = to_y(
+        "add_y(lane: u32, at: u32, stride: u32, sums: Sums) -> Sums",
+        "out.v[e] += y[at + i * stride + j];",
+    )
+    .replacen('{', "{ var out = sums;", 1);
     let (l, r) = (half("left", "i"), half("right", "j"));
     out = out
         .replace(&format!("coop_mat{core}x{core}<f32, C>()"), "Sums()")
@@ -64,14 +100,8 @@ fn written_out(source: &str, tile: &Tile) -> String {
             }}
             return out;
         }}
-        fn store(lane: u32, sums: Sums, at: u32, stride: u32) {{
-            var s = sums;
-            for (var e = 0u; e < {each}u; e++) {{
-                let i = (lane + e * 32u) / {core}u;
-                let j = (lane + e * 32u) % {core}u;
-                staged[at + i * stride + j] = s.v[e];
-            }}
-        }}"
+        {store} }}
+        {add} return out; }}"
     )
 }
 
@@ -89,7 +119,7 @@ fn compare(m: Matmul, tile: Tile, count: usize) {
     } else if tile.core != 16 {
         return;
     }
-    if tile.bytes() > device.capabilities.workgroup_bytes as usize {
+    if tile.bytes(m.straight) > device.capabilities.workgroup_bytes as usize {
         skip(Need::Capability, format_args!("{tile:?} needs more workgroup memory"));
         return;
     }
@@ -105,7 +135,11 @@ fn compare(m: Matmul, tile: Tile, count: usize) {
     let planes = m.layout.packed(&bytes, m.rows, m.k);
 
     // poison: what is not written shows
-    let y = device.with(&if m.add { before.clone() } else { vec![f32::NAN; m.rows * count] });
+    let mut y = if m.add { before.clone() } else { vec![f32::NAN; m.rows * count] };
+    if m.straight {
+        y.resize(m.rows * count.next_multiple_of(ROOM), 0.0);
+    }
+    let y = device.with(&y);
     let (rows, pass) = (device.with(&rows), device.with(&[99, count as u32]));
     let bias_buffer = device.with(&bias);
     let planes: Vec<_> = planes.iter().map(|plane| device.with(plane)).collect();
@@ -140,7 +174,7 @@ fn compare(m: Matmul, tile: Tile, count: usize) {
     let twice = m.layout.sub > 0
         || m.layout.d_units > 1
         || matches!(m.layout.dtype, DType::Q4_1 | DType::Q5_1);
-    for (i, got) in got.iter().enumerate() {
+    for (i, got) in got.iter().take(m.rows * count).enumerate() {
         let (r, n) = (i / m.rows, i % m.rows);
         let terms = weights[n * m.k..][..m.k].iter().zip(&a[r * m.k..]);
         let product = |(w, a): (&f32, &f16)| f64::from(f16::from_f32(*w)) * f64::from(*a);
@@ -173,6 +207,7 @@ fn plain(dtype: DType, k: usize, rows: usize) -> Matmul {
         experts: None,
         fused_with: [None; 2],
         own_y: false,
+        straight: false,
     }
 }
 
@@ -193,6 +228,18 @@ fn every_tile_and_what_comes_after() {
             compare(plain, tile, 133);
             compare(Matmul { bias: true, ..plain }, tile, 17);
             compare(Matmul { add: true, ..plain }, tile, 65);
+        }
+    }
+}
+
+#[test]
+fn results_that_go_straight_to_y() {
+    for tile in [WIDE, DECODE_WIDE] {
+        for (dtype, k) in [(DType::F16, 330), (DType::Q4_K, 768)] {
+            let straight = Matmul { straight: true, ..plain(dtype, k, 48) };
+            compare(straight, tile, 19);
+            compare(Matmul { add: true, ..straight }, tile, 33);
+            compare(Matmul { splits: 3, slab_rows: 48, ..straight }, tile, 35);
         }
     }
 }
@@ -403,5 +450,5 @@ fn tiles_leave_enough_workgroups() {
     assert_eq!(prompt_splits(14336, 4096, 65_535), 1);
     let little = Capabilities { workgroup_bytes: 32 << 10, ..capabilities };
     assert_eq!(plain(DType::Q4_0, 4096, 28672).tile(&little, 512), Tile::ALL[2]);
-    assert!(Tile::ALL.iter().all(|tile| tile.bytes() <= 48 << 10));
+    assert!(Tile::ALL.iter().all(|tile| tile.bytes(false) <= 48 << 10));
 }

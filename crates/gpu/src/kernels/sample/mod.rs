@@ -30,7 +30,7 @@ use self::{
 };
 #[cfg(test)]
 use crate::device::KernelSource;
-use crate::device::{Device, Mirror};
+use crate::device::{Device, Mirror, counted};
 
 /// The sources of all kernels for several shapes, for the test that they translate.
 #[cfg(test)]
@@ -89,6 +89,20 @@ pub(crate) struct Sample {
     drawn: Step,
 }
 
+/// Bytes of the memory of sampling, and of the results among them, for the arguments of [`Sample::new`].
+pub(crate) fn bytes(
+    vocab: usize,
+    tokens: usize,
+    wants: usize,
+    bias: usize,
+) -> Result<(u64, u64), Error> {
+    let shape = VocabShape::of(vocab, tokens, bias);
+    let memory = counted(|count| Memory::with(&shape, wants, count).map(|_| ()))?;
+    let params = 4 * params::most_words(vocab, wants, bias) as u64;
+    let results = results::most_bytes(wants);
+    Ok((memory.saturating_add(params).saturating_add(results), results))
+}
+
 impl Sample {
     /// Compiles the kernels and allocates the memory for passes of up to `wants` sampled wants, each
     /// with up to `bias` biases, over logits of `vocab` elements a row. Ids from `tokens` on are
@@ -102,7 +116,7 @@ impl Sample {
         buffers: SampleBuffers<'_>,
     ) -> Result<Self, Error> {
         let shape = VocabShape::of(vocab, tokens, bias);
-        let memory = Memory::new(device, &shape, wants)?;
+        let memory = Memory::with(&shape, wants, &mut |label, bytes| device.buffer(label, bytes))?;
         let words = params::most_words(vocab, wants, bias);
         let params = device.buffer("sampling parameters", 4 * words as u64)?;
         let results = device.buffer("sampled tokens", results::most_bytes(wants))?;

@@ -46,28 +46,33 @@ pub(crate) struct SampleBuffers<'a> {
 }
 
 /// The buffers that only the kernels of sampling use, each `[wants, …]`.
-pub(super) struct Memory {
+pub(super) struct Memory<B = wgpu::Buffer> {
     /// The best tokens of chunks.
-    pub(super) best: wgpu::Buffer,
+    pub(super) best: B,
     /// The greatest logits of chunks.
-    pub(super) peaks: wgpu::Buffer,
+    pub(super) peaks: B,
     /// Sums of exponentials.
-    pub(super) log_sums: wgpu::Buffer,
+    pub(super) log_sums: B,
     /// Raw logits in place of which there are changed ones.
-    pub(super) saved: wgpu::Buffer,
+    pub(super) saved: B,
     /// The best draws of workgroups.
-    pub(super) draws: wgpu::Buffer,
+    pub(super) draws: B,
     /// Histograms.
-    pub(super) bins: wgpu::Buffer,
+    pub(super) bins: B,
     /// The two states of a search, of which a stage reads one and writes the other.
-    pub(super) searches: [wgpu::Buffer; 2],
+    pub(super) searches: [B; 2],
     /// The state that every pass advances.
-    pub(super) state: wgpu::Buffer,
+    pub(super) state: B,
 }
 
-impl Memory {
-    pub(super) fn new(device: &Device, shape: &VocabShape, wants: usize) -> Result<Self, Error> {
-        let each = |label: &str, bytes: usize| device.buffer(label, (wants * bytes) as u64);
+impl<B> Memory<B> {
+    /// Makes a buffer of a label and a number of bytes for each use.
+    pub(super) fn with(
+        shape: &VocabShape,
+        wants: usize,
+        buffer: &mut dyn FnMut(&str, u64) -> Result<B, Error>,
+    ) -> Result<Self, Error> {
+        let mut each = |label: &str, bytes: usize| buffer(label, (wants * bytes) as u64);
         Ok(Self {
             best: each("best tokens of chunks", shape.chunks * PAIR_BYTES)?,
             peaks: each("greatest logits of chunks", shape.chunks * 4)?,

@@ -63,11 +63,12 @@ impl GpuExecutable {
             (self.sample.results().clone(), self.sample.result_bytes(&run.call, run.repeat));
         let persistent = self.persistent.as_ref().filter(|_| run.persists);
         let dead = persistent.map(|persistent| persistent.dead());
-        let kept = self.plan.kept(run.shape.phase).filter(|_| run.keeps_hidden);
-        let hidden = kept.map(|id| {
+        let kept = self.plan.kept(run.shape.phase).iter().filter(|_| run.keeps_hidden);
+        let hidden = kept.map(|&id| {
             let bytes = 4 * run.shape.rows * self.plan.buffer(id).width;
             (self.buffers[id.0].clone(), bytes as u64)
         });
+        let hidden = hidden.collect();
         Recorded { steps: None, encoder, samples, logits_bytes, hidden, dead }
     }
 

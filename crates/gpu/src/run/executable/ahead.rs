@@ -48,7 +48,7 @@ impl GpuExecutable {
             encoder,
             samples: (self.sample.results().clone(), 0),
             logits_bytes: call.bytes(),
-            hidden: None,
+            hidden: Vec::new(),
             dead: None,
         };
         let samples = self.sample.prepare(&self.device, pass);

@@ -10,7 +10,7 @@ use pelton_testing::{
 };
 
 use super::*;
-use crate::testing::device;
+use crate::{run::memory::check_limits, testing::device};
 
 mod persistent;
 
@@ -24,7 +24,8 @@ fn loaded(device: &Arc<Device>, spec: &ModelSpec, limits: Limits) -> Result<GpuE
     let matrices = SharedMatrices::default();
     let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
     let device = Arc::clone(device);
-    let load = Load { device, plan, limits, tuning: None, persistent: Mode::Off };
+    let (tuning, persistent) = (None, Mode::Off);
+    let load = Load { device, plan, limits, available: None, tuning, persistent };
     GpuExecutable::load(load, sources, &mut |_, _| {})
 }
 
@@ -79,7 +80,14 @@ fn autotuning_changes_nothing() {
         let matrices = SharedMatrices::default();
         let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
         let (device, tuning) = (Arc::clone(device), Some(file.as_path()));
-        let load = Load { device, plan, limits: limits.clone(), tuning, persistent: Mode::Off };
+        let load = Load {
+            device,
+            plan,
+            limits: limits.clone(),
+            available: None,
+            tuning,
+            persistent: Mode::Off,
+        };
         GpuExecutable::load(load, sources, &mut |_, _| {}).unwrap()
     };
     let run = |device: &Arc<Device>| {
@@ -134,28 +142,53 @@ fn caches_above_a_binding_are_refused() {
     assert!(error.contains("a kernel can bind; a context of 192 would fit"), "{error}");
 }
 
-/// Scratch memory counts before anything is uploaded.
+/// A load that needs one byte too many is refused before anything is uploaded.
 #[test]
-fn scratch_memory_is_counted() {
-    let Some(mut device) = device() else { return };
+fn all_memory_is_counted_before_the_upload() {
+    let Some(device) = device() else { return };
     let spec = ModelSpec::default();
-    let (plan, limits) = (build(&spec.checkpoint()).unwrap().fuse(&all), limits(&spec));
-    let attentions = attentions(&plan, &limits, crate::lower::buffers::table_pages(&plan, &limits));
-    let scratch = Scratch::bytes(&device.capabilities, &plan, &limits, &attentions).unwrap();
-    let mut fits = |memory: u64, scratch| {
-        Arc::get_mut(&mut device).unwrap().memory = Some(memory);
-        check_memory(&device, &plan, &limits, scratch).is_ok()
+    let checkpoint = Arc::new(spec.checkpoint());
+    let plan = build(&checkpoint).unwrap().fuse(&all);
+    let needs = needs(&device, &plan, &limits(&spec)).unwrap();
+    assert!(needs.weights > 0 && needs.caches > 0 && needs.buffers > 0 && needs.scratch > 0);
+    let load = |available| {
+        let matrices = SharedMatrices::default();
+        let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
+        let load = Load {
+            device: Arc::clone(&device),
+            plan: plan.clone(),
+            limits: limits(&spec),
+            available: Some(available),
+            tuning: None,
+            persistent: Mode::Off,
+        };
+        GpuExecutable::load(load, sources, &mut |_, _| {})
     };
-    // the least memory without any
-    let (mut low, mut high) = (0, 1 << 40);
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if fits(middle, 0) { high = middle } else { low = middle }
+    let created = device.created();
+    let error = load(needs.most() - 1).err().unwrap().to_string();
+    assert!(error.contains("bytes of memory on"), "{error}");
+    assert_eq!(device.created(), created);
+    assert!(load(needs.most()).is_ok());
+}
+
+/// The memory of a load is that of wgpu's allocator, within 2 %.
+#[test]
+fn predicted_memory_is_that_of_the_allocator() {
+    let Some(device) = device() else { return };
+    let Some(before) = device.allocated() else { return };
+    for dtype in [DType::F32, DType::F16, DType::Q4_0, DType::Q6_K, DType::IQ3_S] {
+        for architecture in ["llama", "qwen2", "qwen3"] {
+            let spec = ModelSpec { architecture, vocab: 3001, ..ModelSpec::wide(dtype) };
+            let plan = build(&spec.checkpoint()).unwrap().fuse(&all);
+            let expected = needs(&device, &plan, &limits(&spec)).unwrap().total();
+            let executable = loaded(&device, &spec, limits(&spec)).unwrap();
+            let allocated = device.allocated().unwrap() - before;
+            let difference = allocated.abs_diff(expected);
+            assert!(difference < expected / 50, "{spec:?}: {allocated}, expected {expected}");
+            drop(executable);
+            device.wait().unwrap();
+        }
     }
-    assert!(scratch > 0 && !fits(high + scratch - 1, scratch) && fits(high + scratch, scratch));
-    Arc::get_mut(&mut device).unwrap().memory = Some(high + scratch - 1);
-    let error = loaded(&device, &spec, limits).err().unwrap().to_string();
-    assert!(error.contains("for buffers"), "{error}");
 }
 
 /// More rows than workgroups of a dispatch are refused.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     app::{App, Json},
+    config::lora_name,
     error::ApiError,
     models::{Entry, Kind},
 };
@@ -18,7 +19,7 @@ use crate::{
 fn model(entry: &Entry, name: &str) -> Value {
     let context = entry.loaded().and_then(|served| Some(served.model().ok()?.context()));
     let loras: Vec<String> = match entry.loaded().as_ref().map(|served| served.model()) {
-        Some(Ok(model)) => model.loras().iter().map(|name| lora_name(name)).collect(),
+        Some(Ok(model)) => model.loras().iter().map(|path| lora_name(path.as_ref())).collect(),
         _ => Vec::new(),
     };
     json!({
@@ -35,12 +36,6 @@ fn model(entry: &Entry, name: &str) -> Value {
 fn created_at(seconds: u64) -> String {
     let seconds = i64::try_from(seconds).unwrap_or_default();
     jiff::Timestamp::from_second(seconds).unwrap_or_default().to_string()
-}
-
-/// The name of an adapter in requests: that of its file without the ending.
-fn lora_name(path: &str) -> String {
-    let path = std::path::Path::new(path);
-    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// `GET /v1/models`: each model under each of its names, in the forms of OpenAI and Anthropic at once.

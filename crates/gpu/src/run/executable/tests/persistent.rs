@@ -24,7 +24,7 @@ fn with_plan(
     let (device, limits) = (Arc::clone(device), limits(spec));
     let matrices = SharedMatrices::default();
     let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
-    let load = Load { device, plan, limits, tuning: None, persistent };
+    let load = Load { device, plan, limits, available: None, tuning: None, persistent };
     GpuExecutable::load(load, sources, &mut |_, _| {}).unwrap()
 }
 
@@ -71,8 +71,14 @@ fn choosing_by_time_changes_nothing() {
         let matrices = SharedMatrices::default();
         let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
         let (device, tuning) = (Arc::clone(&tuned), Some(file.as_path()));
-        let load =
-            Load { device, plan, limits: limits(&spec), tuning, persistent: Mode::default() };
+        let load = Load {
+            device,
+            plan,
+            limits: limits(&spec),
+            available: None,
+            tuning,
+            persistent: Mode::default(),
+        };
         let executable = GpuExecutable::load(load, sources, &mut |_, _| {}).unwrap();
         assert!(file.exists());
         for (got, expected) in run(executable).iter().zip(&expected) {

@@ -1,0 +1,85 @@
+//! The options that share a model between a GPU and the CPU.
+
+use pelton::{Device, LoadOptions};
+
+use crate::{memory, output::note};
+
+/// Flags of commands that place a model.
+#[derive(clap::Args)]
+pub(crate) struct FitArgs {
+    /// Run the last N layers on the GPU and the others on the CPU, where the output counts as a layer; 0
+    /// is the CPU alone. By default as many as the GPU's memory holds. llama.cpp's -ngl means the same
+    #[arg(long, value_name = "N")]
+    pub(crate) gpu_layers: Option<usize>,
+    /// Leave SIZE of the GPU's memory free when layers are chosen: bytes with a suffix K, M or G. By
+    /// default 1/32 of what is free, and at least 256M
+    #[arg(long, value_name = "SIZE", value_parser = memory::bytes)]
+    pub(crate) fit_margin: Option<u64>,
+    /// Choose layers as if a GPU had only this memory free, such as gpu:0=8G
+    #[arg(long, value_name = "GPU=SIZE", value_parser = budget)]
+    pub(crate) fit_budget: Option<(Device, u64)>,
+}
+
+impl FitArgs {
+    /// The options of a load on a device with these flags.
+    pub(crate) fn options(&self, mut options: LoadOptions, device: Device) -> LoadOptions {
+        options.gpu_layers = self.gpu_layers.or(options.gpu_layers);
+        options.gpu_margin = self.fit_margin.or(options.gpu_margin);
+        if let Some((of, bytes)) = self.fit_budget {
+            match number(of) == number(device) {
+                true => options.gpu_memory = Some(bytes),
+                false => note!("--fit-budget is of {of}, and the model runs on {device}"),
+            }
+        }
+        options
+    }
+}
+
+/// The number of a GPU, of which the first is 0.
+fn number(device: Device) -> Option<usize> {
+    match device {
+        Device::Gpu(number) | Device::GpuAndCpu(number) => Some(number.unwrap_or(0)),
+        Device::Auto => Some(0),
+        _ => None,
+    }
+}
+
+/// Parses a GPU and its memory.
+fn budget(text: &str) -> Result<(Device, u64), String> {
+    let fail = || "expected gpu:N=SIZE, such as gpu:0=8G".to_owned();
+    let (gpu, size) = text.split_once('=').ok_or_else(fail)?;
+    match gpu.parse() {
+        Ok(device @ Device::Gpu(_)) => Ok((device, memory::bytes(size)?)),
+        _ => Err(fail()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_are_of_gpus() {
+        assert_eq!(budget("gpu:0=8G"), Ok((Device::Gpu(Some(0)), 8 << 30)));
+        assert_eq!(budget("gpu=1M"), Ok((Device::Gpu(None), 1 << 20)));
+        for text in ["", "8G", "cpu=8G", "gpu:0", "gpu:0=", "gpu:0=50%", "gpu:0=auto", "gpu:x=1G"] {
+            assert!(budget(text).unwrap_err().starts_with("expected "), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_budget_is_of_one_gpu() {
+        let of = |text: &str, device: &str| {
+            let fit_budget = Some(budget(text).unwrap());
+            let args = FitArgs { gpu_layers: Some(3), fit_margin: None, fit_budget };
+            let options = args.options(LoadOptions::default(), device.parse().unwrap());
+            assert_eq!(options.gpu_layers, Some(3));
+            options.gpu_memory
+        };
+        for device in ["auto", "gpu", "gpu:0", "gpu:0,cpu", "gpu,cpu"] {
+            assert_eq!(of("gpu:0=1G", device), Some(1 << 30), "{device}");
+            assert_eq!(of("gpu:1=1G", device), None, "{device}");
+        }
+        assert_eq!(of("gpu:0=1G", "cpu"), None);
+    }
+}

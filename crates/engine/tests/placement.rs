@@ -1,0 +1,177 @@
+//! The choice of devices: what fits, what leaves the GPU, and what is said about it.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
+
+use std::sync::Arc;
+
+use pelton::{
+    Checkpoint, Engine, Error, LoadOptions, Needs, Placement, Sampling,
+    graph::{Backend, Error as GraphError, Executable, Limits, Op, Plan},
+};
+use pelton_cpu::Cpu;
+use pelton_quant::DType;
+use pelton_testing::ModelSpec;
+
+/// A CPU that stands for a GPU of its own memory: all that a plan needs is its own.
+#[derive(Clone)]
+struct Card {
+    cpu: Cpu,
+    memory: u64,
+}
+
+impl Backend for Card {
+    fn name(&self) -> &'static str {
+        "card"
+    }
+
+    fn accepts(&self, op: &Op, plan: &Plan) -> bool {
+        self.cpu.accepts(op, plan)
+    }
+
+    fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, GraphError> {
+        let needs = self.cpu.needs(plan, limits)?;
+        Ok(Needs { weights: needs.weights + needs.mapped, mapped: 0, staging: 1000, ..needs })
+    }
+
+    fn budget(&self) -> Option<u64> {
+        Some(self.memory)
+    }
+
+    fn load(
+        &self,
+        plan: Plan,
+        checkpoint: Arc<Checkpoint>,
+        limits: Limits,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Box<dyn Executable>, GraphError> {
+        self.needs(&plan, &limits)?.check("card", self.memory, 0)?;
+        self.cpu.load(plan, checkpoint, limits, progress)
+    }
+}
+
+fn spec() -> ModelSpec {
+    ModelSpec { layers: 8, ..ModelSpec::wide(DType::Q8_0) }
+}
+
+fn file() -> tempfile::NamedTempFile {
+    let file = tempfile::Builder::new().suffix(".gguf").tempfile().unwrap();
+    std::fs::write(file.path(), spec().file(&[])).unwrap();
+    file
+}
+
+fn engine(memory: u64, spills: bool) -> Engine {
+    Engine::with_ram(Card { cpu: Cpu::new(1), memory }, Cpu::new(1), spills)
+}
+
+fn options() -> LoadOptions {
+    LoadOptions::default().context(256).rows(64).gpu_margin(0)
+}
+
+/// The memory for the whole model on the card: caches take at most 0.9 of what is free for them.
+fn enough() -> u64 {
+    let needs = placement(1 << 40).unwrap().devices[0].needs;
+    needs.most() + needs.caches / 8
+}
+
+/// The placement on a card of this memory.
+fn placement(memory: u64) -> Result<Placement, Error> {
+    engine(memory, true).placement(file().path(), &options())
+}
+
+/// The layers on the card, and whether the placement keeps within its memory.
+fn on_card(placement: &Placement) -> usize {
+    let card = placement.devices.iter().find(|share| share.device == "card");
+    card.map_or(0, |share| share.layers.len())
+}
+
+#[test]
+fn layers_leave_one_by_one() {
+    let whole = placement(1 << 40).unwrap();
+    assert_eq!((whole.devices.len(), on_card(&whole)), (1, 8));
+    let enough = enough();
+    let mut before = (0, u64::MAX);
+    for part in 0..=20 {
+        let memory = enough * part / 20;
+        let placement = placement(memory).unwrap();
+        let all: usize = placement.devices.iter().map(|share| share.layers.len()).sum();
+        assert_eq!(all, 8, "{placement}");
+        for share in &placement.devices {
+            assert!(share.budget.is_none_or(|budget| share.needs.most() <= budget), "{placement}");
+        }
+        // more memory never leaves more of the weights to the CPU
+        let in_ram: u64 = placement
+            .devices
+            .iter()
+            .filter(|share| share.device == "cpu")
+            .map(|share| share.needs.mapped)
+            .sum();
+        let now = (on_card(&placement), in_ram);
+        assert!(now.0 >= before.0 && now.1 <= before.1, "{before:?}, then {now:?}: {placement}");
+        before = now;
+    }
+    assert_eq!(before.0, 8);
+    // one byte less than the whole model needs
+    let almost = placement(whole.devices[0].needs.most() - 1).unwrap();
+    assert_eq!((almost.devices.len(), almost.devices[0].device.as_str()), (2, "cpu"));
+    assert!(on_card(&almost) >= 7);
+}
+
+#[test]
+fn layers_that_are_given() {
+    let file = file();
+    for (layers, devices, on) in [(0, 1, 0), (1, 2, 0), (3, 2, 2), (8, 2, 7), (9, 1, 8), (99, 1, 8)]
+    {
+        let options = options().gpu_layers(layers);
+        let placement = engine(1 << 40, false).placement(file.path(), &options).unwrap();
+        assert_eq!((placement.devices.len(), on_card(&placement)), (devices, on), "{placement}");
+    }
+    // a card alone is not left
+    let error = engine(1000, false).load(file.path(), &options()).err().unwrap();
+    assert!(error.to_string().contains("bytes"), "{error}");
+}
+
+#[test]
+fn a_limit_and_a_margin_of_the_memory() {
+    let file = file();
+    let of = |options: LoadOptions| {
+        let engine = engine(1 << 40, true);
+        on_card(&engine.placement(file.path(), &options).unwrap())
+    };
+    let enough = enough();
+    assert_eq!(of(options().gpu_memory(enough)), 8);
+    assert!(of(options().gpu_memory(enough / 2)) < 8);
+    assert!(of(options().gpu_memory(enough).gpu_margin(enough / 2)) < 8);
+    let mut free = LoadOptions::default().context(256).rows(64);
+    // without a margin of its own, a limit is what the load may take
+    free.gpu_memory = Some(enough);
+    assert_eq!(of(free), 8);
+}
+
+/// The texts of all placements are those of the CPU alone.
+#[test]
+fn texts_are_those_of_one_device() {
+    let file = file();
+    let enough = enough();
+    let texts = [u64::MAX, enough * 7 / 8, enough * 3 / 4, enough / 2, 0].map(|memory| {
+        let model = engine(memory, true).load(file.path(), &options()).unwrap();
+        let devices = model.placement().devices.len();
+        let request = pelton::GenerateOptions::default()
+            .max_tokens(20)
+            .ignore_eos(true)
+            .sampling(Sampling::greedy());
+        let prompt: Vec<u32> = (0..70).collect();
+        let stream = model.generate(prompt, request).unwrap();
+        let ids: Vec<u32> = stream.map(|token| token.unwrap().id).collect();
+        assert_eq!(ids.len(), 20);
+        (devices, model.summary().device, ids)
+    });
+    let devices = texts.each_ref().map(|(devices, ..)| *devices);
+    assert_eq!((devices[0], devices[1], devices[2], devices[4]), (1, 2, 2, 1));
+    for (_, device, ids) in &texts[1..] {
+        assert_eq!(*ids, texts[0].2, "{device}");
+    }
+    assert_eq!(texts[0].1, "card");
+    assert!(texts[2].1.starts_with("card with layers "), "{}", texts[2].1);
+    assert!(texts[2].1.contains(", cpu with layers 0-"), "{}", texts[2].1);
+    assert!(texts[4].1.starts_with("cpu, 1 thread (card has not the memory"), "{}", texts[4].1);
+}

@@ -1,0 +1,219 @@
+//! The parts of a model on several devices, as one executable.
+
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread::{Builder, JoinHandle},
+};
+
+use pelton_graph::{Error, Executable, Limits, Outputs, PageTables, Pass, Pipeline, Plan, Ticket};
+
+use crate::{
+    flight::{Flight, Missed},
+    stage::{Job, Stage},
+    tokens::Tokens,
+};
+
+/// A queue of passes that go through all devices.
+pub(crate) struct SplitExecutable {
+    plan: Plan,
+    limits: Limits,
+    tables: PageTables,
+    pipeline: Pipeline,
+    /// To the first device; `None` when it is dropped.
+    first: Option<Sender<Job>>,
+    /// From the last device.
+    results: Receiver<Job>,
+    threads: Vec<JoinHandle<()>>,
+    /// The passes that are not taken yet, the oldest first.
+    submitted: VecDeque<Ticket>,
+    /// Memory of passes that are taken.
+    #[allow(clippy::vec_box, reason = "a flight moves between threads in its box")]
+    free: Vec<Box<Flight>>,
+    /// The pass whose results were taken last.
+    taken: Option<Box<Flight>>,
+    /// The edits of passes that were refused.
+    missed: Missed,
+    next: u64,
+}
+
+/// A part that is loaded on its device.
+pub(crate) struct LoadedPart {
+    pub(crate) device: String,
+    pub(crate) executable: Box<dyn Executable>,
+    /// Whether its steps read the tokens of rows.
+    pub(crate) reads_tokens: bool,
+    /// Whether its weights have efforts.
+    pub(crate) has_effort: bool,
+}
+
+impl SplitExecutable {
+    /// Starts a thread for each part of a plan.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Threads`] if the system refuses one.
+    pub(crate) fn new(plan: Plan, limits: Limits, parts: Vec<LoadedPart>) -> Result<Self, Error> {
+        let threads = parts.len();
+        let fail = |error: io::Error| Error::Threads { threads, error };
+        let each = parts.iter().map(|part| part.executable.pipeline());
+        let pipeline = Pipeline {
+            // one for each device, and one that is queued
+            depth: threads + 1,
+            repeat: 1,
+            phases_agree: each.clone().all(|of| of.phases_agree),
+            exact_rows: each.map(|of| of.exact_rows).min().unwrap_or(usize::MAX),
+            late_draws: false,
+        };
+        let tokens = Arc::new(Tokens::new(limits.sequences));
+        let (first, mut jobs) = channel();
+        let mut handles = Vec::with_capacity(threads);
+        for (i, part) in parts.into_iter().enumerate() {
+            let is_last = i + 1 == threads;
+            let LoadedPart { device, executable, reads_tokens, has_effort } = part;
+            let flags = [reads_tokens, has_effort, is_last];
+            let stage = Stage::new(&device, executable, flags, Arc::clone(&tokens));
+            let (next, after) = channel();
+            let own = std::mem::replace(&mut jobs, after);
+            let thread = Builder::new().name(format!("pelton part {i}"));
+            handles.push(thread.spawn(move || stage.run(&own, &next)).map_err(fail)?);
+        }
+        Ok(Self {
+            tables: PageTables::for_plan(&plan, &limits),
+            plan,
+            limits,
+            pipeline,
+            first: Some(first),
+            results: jobs,
+            threads: handles,
+            submitted: VecDeque::new(),
+            free: Vec::new(),
+            taken: None,
+            missed: Missed::default(),
+            next: 0,
+        })
+    }
+
+    /// Applies the edits of a pass, which it counts, and checks the pass.
+    fn check(&mut self, pass: &Pass<'_>, edits: &mut usize) -> Result<(), Error> {
+        for edit in pass.tables {
+            self.tables.apply(edit)?;
+            *edits += 1;
+        }
+        pass.check(&self.plan, &self.limits, &self.tables)?;
+        match pass.draws_later() || pass.repeat > 1 {
+            false => Ok(()),
+            true => Err(Error::Pass(
+                "a late draw or a repeat above 1, expected none over several devices".to_owned(),
+            )),
+        }
+    }
+
+    fn send(&self, job: Job) -> Result<(), Error> {
+        let sent = self.first.as_ref().map(|first| first.send(job));
+        match sent {
+            Some(Ok(())) => Ok(()),
+            _ => Err(ended()),
+        }
+    }
+}
+
+fn ended() -> Error {
+    Error::Pass("the thread of a device has ended, expected none before the model".to_owned())
+}
+
+impl Executable for SplitExecutable {
+    fn pipeline(&self) -> Pipeline {
+        self.pipeline
+    }
+
+    fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
+        let depth = self.pipeline.depth;
+        if self.submitted.len() >= depth {
+            return Err(Error::Pass(format!("{depth} passes are not taken, expected fewer")));
+        }
+        let mut flight = self.free.pop().unwrap_or_default();
+        flight.set(self.next, pass);
+        let mut edits = 0;
+        if let Err(error) = self.check(pass, &mut edits) {
+            // the devices make them with the next pass
+            flight.miss(edits, &mut self.missed);
+            self.free.push(flight);
+            return Err(error);
+        }
+        flight.edit_before(std::mem::take(&mut self.missed));
+        let ticket = flight.ticket();
+        self.next += 1;
+        self.send(Job::Pass(flight))?;
+        self.submitted.push_back(ticket);
+        Ok(ticket)
+    }
+
+    fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
+        if self.submitted.front() != Some(&ticket) {
+            let found = match self.submitted.front() {
+                Some(Ticket(oldest)) => format!("{oldest} is the oldest pass"),
+                None => "every pass has been taken".to_owned(),
+            };
+            return Err(Error::Pass(format!("ticket {}, but {found}", ticket.0)));
+        }
+        self.submitted.pop_front();
+        let mut flight = loop {
+            match self.results.recv() {
+                Ok(Job::Pass(flight)) => break flight,
+                Ok(_) => {}
+                Err(_) => return Err(ended()),
+            }
+        };
+        let error = flight.error.take();
+        self.free.extend(self.taken.take());
+        let taken = self.taken.insert(flight);
+        match error {
+            Some(error) => Err(error),
+            None => Ok(taken.outputs()),
+        }
+    }
+
+    fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {
+        self.copy_pages(group, &[[from, to]])
+    }
+
+    fn copy_pages(&mut self, group: usize, pages: &[[u32; 2]]) -> Result<(), Error> {
+        let count = self.limits.pages.get(group).copied().unwrap_or(0);
+        if let Some(page) = pages.as_flattened().iter().find(|page| **page as usize >= count) {
+            return Err(Error::Pass(format!(
+                "page {page} of cache group {group}, expected one of {count}"
+            )));
+        }
+        self.send(Job::CopyPages { group, pages: pages.to_vec() })
+    }
+
+    fn save_states(&mut self, slot: u32, snapshot: u32) -> Result<(), Error> {
+        self.limits.check_snapshot(slot, snapshot)?;
+        self.send(Job::SaveStates { slot, snapshot })
+    }
+
+    fn restore_states(&mut self, snapshot: u32, slot: u32) -> Result<(), Error> {
+        self.limits.check_snapshot(slot, snapshot)?;
+        self.send(Job::RestoreStates { snapshot, slot })
+    }
+
+    fn set_adapters(&mut self, slot: u32, adapters: &[(u32, f32)]) -> Result<(), Error> {
+        self.plan.adapters_of(self.limits.sequences, slot, adapters)?;
+        self.send(Job::SetAdapters { slot, adapters: adapters.to_vec() })
+    }
+}
+
+impl Drop for SplitExecutable {
+    /// Waits for the devices: a process that ends while a GPU runs can hang it.
+    fn drop(&mut self) {
+        self.first = None;
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}

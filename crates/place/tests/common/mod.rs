@@ -1,0 +1,151 @@
+//! A run over a plan of any kind, and what its passes gave.
+
+#![allow(dead_code, reason = "not every test uses all of it")]
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use pelton_cpu::Cpu;
+use pelton_graph::{
+    Backend, Error, Executable, Input, KvType, Limits, Needs, Op, Outputs, Pass, Phase, Pipeline,
+    Plan, Row, TableEdit, Ticket, Want,
+};
+use pelton_weights::Checkpoint;
+
+/// Limits for one slot of two pages, and one more.
+pub(crate) fn limits_for(plan: &Plan) -> Limits {
+    Limits {
+        rows: 128,
+        wants: 128,
+        sequences: 2,
+        context: plan.context.min(128),
+        pages: vec![4; plan.groups.len()],
+        snapshots: 1,
+        kv: KvType::F32,
+        tokens: plan.vocab,
+        bias: 4,
+    }
+}
+
+/// The pages of slot 0, in every group.
+pub(crate) fn edits<'a>(plan: &Plan, pages: &'a [u32]) -> Vec<TableEdit<'a>> {
+    let groups = 0..plan.groups.len() as u32;
+    groups.map(|group| TableEdit { group, slot: 0, first: 0, pages }).collect()
+}
+
+/// The name of a pass, and its results.
+type Named = (String, Vec<f32>);
+
+/// The results of each pass of a run.
+pub(crate) struct Runs(Vec<Named>);
+
+impl Runs {
+    /// The first difference of two runs.
+    pub(crate) fn difference(expected: &Self, got: &Self) -> Option<String> {
+        let pairs = expected.0.iter().zip(&got.0);
+        let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        let differs = |((_, a), (_, b)): &(&Named, &Named)| bits(a) != bits(b) || a.is_empty();
+        pairs.clone().find(differs).map(|((pass, expected), (_, got))| {
+            let differ = expected.iter().zip(got).filter(|(a, b)| a.to_bits() != b.to_bits());
+            format!("{pass}: {} of {} values differ", differ.count(), expected.len())
+        })
+    }
+}
+
+/// A text in chunks of both phases, or the one pass of a plan of whole sequences.
+pub(crate) fn run(executable: &mut dyn Executable, plan: &Plan) -> Runs {
+    let chunks: &[(Phase, usize)] = match plan.whole_sequences {
+        true => &[(Phase::Prompt, 70)],
+        false => &[
+            (Phase::Prompt, 64),
+            (Phase::Prompt, 9),
+            (Phase::Decode, 1),
+            (Phase::Decode, 4),
+            (Phase::Decode, 1),
+        ],
+    };
+    let pages = [2, 0];
+    let (mut position, mut results) = (0, Vec::new());
+    for &(phase, len) in chunks {
+        let row = |i: u32| Row {
+            input: Input::Token((i * i + 3 * i) % plan.vocab.min(97) as u32),
+            position: i,
+            slot: 0,
+        };
+        let rows: Vec<Row> = (position..position + len as u32).map(row).collect();
+        // pooled rows of a sequence have one result
+        let pools = plan.steps.iter().any(|step| matches!(step.op, Op::Pool(_)));
+        let first = if pools { len as u32 - 1 } else { 0 };
+        let wants: Vec<Want<'_>> = (first..len as u32).map(|row| Want::Logits { row }).collect();
+        let edits = if position == 0 { edits(plan, &pages) } else { Vec::new() };
+        let pass = Pass { tables: &edits, ..Pass::new(phase, &rows, &wants) };
+        let ticket = executable.submit(&pass).unwrap();
+        let logits = executable.take(ticket).unwrap().logits.to_vec();
+        results.push((format!("{phase:?} of {len} at {position}"), logits));
+        position += len as u32;
+    }
+    Runs(results)
+}
+
+/// A CPU whose executables fail at one pass.
+pub(crate) struct Broken {
+    pub(crate) cpu: Cpu,
+    /// The number of the pass that fails, from 0.
+    pub(crate) at: usize,
+}
+
+struct BrokenExecutable {
+    inner: Box<dyn Executable>,
+    at: usize,
+    submitted: AtomicUsize,
+}
+
+impl Backend for Broken {
+    fn name(&self) -> &'static str {
+        "broken"
+    }
+
+    fn accepts(&self, op: &Op, plan: &Plan) -> bool {
+        self.cpu.accepts(op, plan)
+    }
+
+    fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, Error> {
+        self.cpu.needs(plan, limits)
+    }
+
+    fn load(
+        &self,
+        plan: Plan,
+        checkpoint: Arc<Checkpoint>,
+        limits: Limits,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Box<dyn Executable>, Error> {
+        let inner = self.cpu.load(plan, checkpoint, limits, progress)?;
+        Ok(Box::new(BrokenExecutable { inner, at: self.at, submitted: AtomicUsize::new(0) }))
+    }
+}
+
+impl Executable for BrokenExecutable {
+    fn pipeline(&self) -> Pipeline {
+        self.inner.pipeline()
+    }
+
+    fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
+        let ticket = self.inner.submit(pass)?;
+        if self.submitted.fetch_add(1, Ordering::Relaxed) == self.at {
+            self.inner.take(ticket)?;
+            return Err(Error::Pass("broken on purpose".to_owned()));
+        }
+        Ok(ticket)
+    }
+
+    fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
+        self.inner.take(ticket)
+    }
+
+    fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {
+        self.inner.copy_page(group, from, to)
+    }
+}

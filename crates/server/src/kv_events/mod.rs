@@ -1,0 +1,135 @@
+//! Changes of the cached prefixes, published for routers in the form of vLLM's events: ZeroMQ's PUB socket,
+//! msgpack, sequence numbers, and a second socket that sends past messages again.
+//!
+//! `zmtp` is the protocol of ZeroMQ as far as servers need it, `message` the format, `sockets` the two
+//! sockets. The messages have the tokens of prompts, and the protocol has no keys.
+
+mod kept;
+mod message;
+mod sockets;
+mod zmtp;
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use pelton::CacheEvent;
+use tokio::{
+    net::TcpListener,
+    sync::{broadcast, mpsc},
+};
+
+use kept::{Kept, Message};
+pub(crate) use message::Names;
+use message::payload;
+
+/// Messages that a subscriber may be behind before it misses some.
+const BEHIND_MAX: usize = 16_384;
+/// The two addresses that events are published on.
+pub(crate) struct Listeners {
+    publish: TcpListener,
+    replay: Option<TcpListener>,
+}
+
+impl Listeners {
+    /// Listens on an address, and on that of the second socket.
+    ///
+    /// # Errors
+    ///
+    /// The address that cannot be listened on, with the reason.
+    pub(crate) async fn bind(
+        publish: &str,
+        replay: Option<&str>,
+    ) -> Result<Self, (String, io::Error)> {
+        let bind = async |address: &str| {
+            let listener = TcpListener::bind(address).await;
+            listener.map_err(|source| (address.to_owned(), source))
+        };
+        let publish = bind(publish).await?;
+        let replay = match replay {
+            Some(address) => Some(bind(address).await?),
+            None => None,
+        };
+        Ok(Self { publish, replay })
+    }
+
+    /// The address that events are published on.
+    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
+        self.publish.local_addr()
+    }
+}
+
+/// Publishes the events of models.
+#[derive(Clone, Debug)]
+pub(crate) struct Publisher {
+    events: mpsc::UnboundedSender<(String, Vec<CacheEvent>)>,
+}
+
+impl Publisher {
+    /// Begins to publish, under topics `kv@POD@MODEL`.
+    pub(crate) fn start(listeners: Listeners, pod: String, names: Names) -> Self {
+        let (events, received) = mpsc::unbounded_channel();
+        let (published, _) = broadcast::channel(BEHIND_MAX);
+        let kept = Arc::new(Mutex::new(Kept::default()));
+        if let Some(replay) = listeners.replay {
+            tokio::spawn(sockets::replay(replay, Arc::clone(&kept)));
+        }
+        tokio::spawn(sockets::publish(listeners.publish, published.clone()));
+        tokio::spawn(number(received, pod, names, kept, published));
+        Self { events }
+    }
+
+    /// A function that publishes the events of a model.
+    pub(crate) fn of(&self, model: &str) -> impl Fn(Vec<CacheEvent>) + Send + Sync + 'static {
+        let (events, model) = (self.events.clone(), model.to_owned());
+        move |list| {
+            // after the end of the server nobody hears
+            let _ = events.send((model.clone(), list));
+        }
+    }
+}
+
+/// Gives events their numbers, keeps them and passes them on.
+async fn number(
+    mut received: mpsc::UnboundedReceiver<(String, Vec<CacheEvent>)>,
+    pod: String,
+    names: Names,
+    kept: Arc<Mutex<Kept>>,
+    published: broadcast::Sender<Arc<Message>>,
+) {
+    let mut sequence = 0;
+    while let Some((model, events)) = received.recv().await {
+        let topic = format!("kv@{pod}@{model}").into_bytes();
+        let message = Arc::new(Message { topic, sequence, payload: payload(&events, &names) });
+        sequence += 1;
+        kept.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&message));
+        // without subscribers it is only kept
+        let _ = published.send(message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        kept::{KEPT_BYTES_MAX, KEPT_MAX},
+        *,
+    };
+
+    #[test]
+    fn the_newest_messages_are_kept() {
+        let mut kept = Kept::default();
+        let of = |sequence, bytes| {
+            Arc::new(Message { topic: Vec::new(), sequence, payload: vec![0; bytes] })
+        };
+        for sequence in 0..KEPT_MAX as u64 + 5 {
+            kept.push(of(sequence, 10));
+        }
+        assert_eq!((kept.messages.len(), kept.bytes), (KEPT_MAX, 10 * KEPT_MAX));
+        assert_eq!(kept.since(0)[0].sequence, 5);
+        assert_eq!(kept.since(10_003).len(), 2);
+        kept.push(of(20_000, KEPT_BYTES_MAX - 25));
+        assert_eq!((kept.messages.len(), kept.bytes), (3, KEPT_BYTES_MAX - 5));
+    }
+}
