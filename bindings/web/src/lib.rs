@@ -12,7 +12,7 @@ use std::cell::Cell;
 
 use js_sys::Function;
 use pelton::{
-    Device, EffortOptions, Engine, Error, LoadOptions, ModelSource, TokenStream,
+    Device, EffortOptions, EffortTables, Engine, Error, LoadOptions, ModelSource, TokenStream,
     chat::{Event, Message},
 };
 use wasm_bindgen::prelude::*;
@@ -67,9 +67,9 @@ pub fn load() -> Result<Model, JsError> {
     // the adapter that the browser chose, be it one in software
     let engine = Engine::builder().device(Device::Gpu(Some(0))).build().map_err(error)?;
     let load = |options: LoadOptions| engine.load(ModelSource::BuiltIn, &options);
-    let (model, no_effort) = match load(LoadOptions::default().effort(EffortOptions::new(1.0))) {
+    let effort = EffortOptions::new(1.0).tables(EffortTables::BuiltIn);
+    let (model, no_effort) = match load(LoadOptions::default().effort(effort)) {
         Ok(model) => (model, None),
-        // a load measures thresholds on the CPU, whose memory WebAssembly does not give
         Err(reason) => (load(LoadOptions::default()).map_err(error)?, Some(reason.to_string())),
     };
     Ok(Model { model, no_effort, stopped: Cell::new(false) })

@@ -45,13 +45,22 @@ console.log(await page.locator("#speed").textContent());
 if (process.env.PELTON_SCREENSHOTS)
   await page.screenshot({ path: join(process.env.PELTON_SCREENSHOTS, "browser.png") });
 
-// a second turn, which is stopped
+// an answer at half the effort
+await page.locator("#effort").fill("0.5");
+await page.fill("#text", "What is 2 plus 3?");
+await page.press("#text", "Enter");
+await page.waitForFunction(() => document.querySelectorAll("#messages .assistant").length === 2);
+await page.waitForFunction(() => !document.getElementById("send").hidden);
+assert.match(await page.locator("#messages .assistant").nth(1).textContent(), /\w/);
+await page.locator("#effort").fill("1");
+
+// another turn, which is stopped
 await page.fill("#text", "Tell me a story about a cat.");
 await page.press("#text", "Enter");
-await page.waitForFunction(() => document.querySelectorAll("#messages .assistant")[1]?.textContent.length > 10);
+await page.waitForFunction(() => document.querySelectorAll("#messages .assistant")[2]?.textContent.length > 10);
 await page.click("#stop");
 await page.waitForFunction(() => !document.getElementById("send").hidden);
-const stopped = await page.locator("#messages .assistant").nth(1).textContent();
+const stopped = await page.locator("#messages .assistant").nth(2).textContent();
 
 // the tokens of the CPU, from a worker of its own
 const found = await page.evaluate(async ({ prompt, texts }) => {

@@ -71,6 +71,8 @@ fn gpu(device: Device) -> Option<GpuMemory> {
     let adapter = match device {
         Device::Auto => choose(None),
         Device::Gpu(number) | Device::GpuAndCpu(number) => choose(number),
+        // the sum is of the first one
+        Device::Gpus(gpus) => choose(gpus.numbers().next()),
         _ => return None,
     };
     let adapter = adapter.ok()?;

@@ -11,11 +11,15 @@ pub(crate) struct FitArgs {
     /// is the CPU alone. By default as many as the GPU's memory holds. llama.cpp's -ngl means the same
     #[arg(long, value_name = "N")]
     pub(crate) gpu_layers: Option<usize>,
+    /// Run this many layers on each of several GPUs, such as 20,12; by default as many bytes on each, or as many as
+    /// its memory holds
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    pub(crate) split: Vec<usize>,
     /// Leave SIZE of the GPU's memory free when layers are chosen: bytes with a suffix K, M or G. By
     /// default 1/32 of what is free, and at least 256M
     #[arg(long, value_name = "SIZE", value_parser = memory::bytes)]
     pub(crate) fit_margin: Option<u64>,
-    /// Choose layers as if a GPU had only this memory free, such as gpu:0=8G
+    /// Choose layers as if a GPU, and each of several, had only this memory free, such as gpu:0=8G
     #[arg(long, value_name = "GPU=SIZE", value_parser = budget)]
     pub(crate) fit_budget: Option<(Device, u64)>,
 }
@@ -24,23 +28,17 @@ impl FitArgs {
     /// The options of a load on a device with these flags.
     pub(crate) fn options(&self, mut options: LoadOptions, device: Device) -> LoadOptions {
         options.gpu_layers = self.gpu_layers.or(options.gpu_layers);
+        if !self.split.is_empty() {
+            options.split.clone_from(&self.split);
+        }
         options.gpu_margin = self.fit_margin.or(options.gpu_margin);
         if let Some((of, bytes)) = self.fit_budget {
-            match number(of) == number(device) {
+            match of.gpus().any(|gpu| device.gpus().any(|other| gpu == other)) {
                 true => options.gpu_memory = Some(bytes),
                 false => note!("--fit-budget is of {of}, and the model runs on {device}"),
             }
         }
         options
-    }
-}
-
-/// The number of a GPU, of which the first is 0.
-fn number(device: Device) -> Option<usize> {
-    match device {
-        Device::Gpu(number) | Device::GpuAndCpu(number) => Some(number.unwrap_or(0)),
-        Device::Auto => Some(0),
-        _ => None,
     }
 }
 
@@ -71,7 +69,8 @@ mod tests {
     fn a_budget_is_of_one_gpu() {
         let of = |text: &str, device: &str| {
             let fit_budget = Some(budget(text).unwrap());
-            let args = FitArgs { gpu_layers: Some(3), fit_margin: None, fit_budget };
+            let args =
+                FitArgs { gpu_layers: Some(3), split: Vec::new(), fit_margin: None, fit_budget };
             let options = args.options(LoadOptions::default(), device.parse().unwrap());
             assert_eq!(options.gpu_layers, Some(3));
             options.gpu_memory

@@ -316,7 +316,14 @@ impl Executable for CpuExecutable {
             Steps::Reference => true,
             Steps::Fast(exec) => exec.phases_agree(),
         };
-        Pipeline { depth: 1, repeat: 1, phases_agree, exact_rows: usize::MAX, late_draws: false }
+        Pipeline {
+            depth: 1,
+            stages: 1,
+            repeat: 1,
+            phases_agree,
+            exact_rows: usize::MAX,
+            late_draws: false,
+        }
     }
 
     fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {

@@ -14,6 +14,7 @@ use crate::{Error, model::placement::Devices};
 ///
 /// assert_eq!("gpu:1".parse(), Ok(Device::Gpu(Some(1))));
 /// assert_eq!("gpu,cpu".parse(), Ok(Device::GpuAndCpu(None)));
+/// assert_eq!("gpu:0,gpu:1".parse::<Device>().unwrap().to_string(), "gpu:0,gpu:1");
 /// assert!("tpu".parse::<Device>().is_err());
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +30,40 @@ pub enum Device {
     /// Such a GPU, and the CPU for the layers of a model that do not fit it. [`Auto`](Self::Auto) is this
     /// where there is a GPU.
     GpuAndCpu(Option<usize>),
+    /// Several GPUs, each with some of the layers.
+    Gpus(Gpus),
+}
+
+/// Several GPUs, by their numbers in the list of `pelton devices`, and whether the CPU has the layers that do not fit
+/// them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gpus {
+    /// A bit for each number.
+    bits: u64,
+    cpu: bool,
+}
+
+impl Gpus {
+    /// The numbers, ascending.
+    pub fn numbers(self) -> impl Iterator<Item = usize> {
+        (0..64).filter(move |number| self.bits >> number & 1 == 1)
+    }
+
+    /// Whether the CPU has the layers that do not fit them.
+    pub fn with_cpu(self) -> bool {
+        self.cpu
+    }
+
+    /// Parses at least two of `gpu:N`, with commas.
+    fn parse(text: &str, cpu: bool) -> Option<Self> {
+        let mut bits = 0_u64;
+        for gpu in text.split(',') {
+            let number: u32 = gpu.strip_prefix("gpu:")?.parse().ok()?;
+            let bit = 1_u64.checked_shl(number).filter(|bit| bits & bit == 0)?;
+            bits |= bit;
+        }
+        (bits.count_ones() > 1).then_some(Self { bits, cpu })
+    }
 }
 
 impl FromStr for Device {
@@ -36,10 +71,20 @@ impl FromStr for Device {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let fail = || {
-            format!("'{text}' is no device, expected auto, cpu, gpu, gpu:N, or gpu:N,cpu for both")
+            format!(
+                "'{text}' is no device, expected auto, cpu, gpu, gpu:N, or several with commas: \
+                 gpu:0,gpu:1 or gpu:N,cpu"
+            )
         };
-        if let Some(gpu) = text.strip_suffix(",cpu") {
-            return match gpu.parse().map_err(|_| fail())? {
+        let (gpus, cpu) = match text.strip_suffix(",cpu") {
+            Some(gpus) => (gpus, true),
+            None => (text, false),
+        };
+        if gpus.contains(',') {
+            return Gpus::parse(gpus, cpu).map(Self::Gpus).ok_or_else(fail);
+        }
+        if cpu {
+            return match gpus.parse().map_err(|_| fail())? {
                 Self::Gpu(number) => Ok(Self::GpuAndCpu(number)),
                 _ => Err(fail()),
             };
@@ -64,11 +109,30 @@ impl fmt::Display for Device {
             Self::Gpu(None) => f.write_str("gpu"),
             Self::Gpu(Some(number)) => write!(f, "gpu:{number}"),
             Self::GpuAndCpu(number) => write!(f, "{},cpu", Self::Gpu(*number)),
+            Self::Gpus(gpus) => {
+                let names: Vec<String> =
+                    gpus.numbers().map(|number| format!("gpu:{number}")).collect();
+                write!(f, "{}{}", names.join(","), if gpus.cpu { ",cpu" } else { "" })
+            }
         }
     }
 }
 
 impl Device {
+    /// The numbers of its GPUs, ascending; the first one if it does not say which. [`Auto`](Self::Auto) has the first.
+    pub fn gpus(self) -> impl Iterator<Item = usize> {
+        let bits = match self {
+            Self::Cpu => 0,
+            Self::Auto => 1,
+            Self::Gpu(number) | Self::GpuAndCpu(number) => u32::try_from(number.unwrap_or(0))
+                .ok()
+                .and_then(|n| 1_u64.checked_shl(n))
+                .unwrap_or(0),
+            Self::Gpus(gpus) => gpus.bits,
+        };
+        Gpus { bits, cpu: false }.numbers()
+    }
+
     /// Opens the device, and says why [`Auto`](Self::Auto) is no GPU; `threads` are for the CPU, and
     /// whether it may repack weights.
     pub(crate) fn open(
@@ -86,15 +150,21 @@ impl Device {
             Self::Cpu => Ok((Devices::one(cpu()), None)),
             #[cfg(feature = "gpu")]
             Self::Gpu(number) | Self::GpuAndCpu(number) => {
-                let main = Arc::new(pelton_gpu::Gpu::open(&pelton_gpu::choose(number)?)?);
+                let gpu = open_gpu(number)?;
                 let spills = matches!(self, Self::GpuAndCpu(_));
-                Ok((Devices { main, ram: Some(cpu()), spills }, None))
+                Ok((Devices { all: vec![gpu], ram: Some(cpu()), spills }, None))
+            }
+            #[cfg(feature = "gpu")]
+            Self::Gpus(gpus) => {
+                let all = gpus.numbers().map(|number| open_gpu(Some(number)));
+                let all = all.collect::<Result<_, Error>>()?;
+                Ok((Devices { all, ram: Some(cpu()), spills: gpus.cpu }, None))
             }
             #[cfg(feature = "gpu")]
             Self::Auto => match pelton_gpu::choose(None) {
                 Ok(adapter) => {
-                    let main = Arc::new(pelton_gpu::Gpu::open(&adapter)?);
-                    Ok((Devices { main, ram: Some(cpu()), spills: true }, None))
+                    let gpu: Arc<dyn Backend> = Arc::new(pelton_gpu::Gpu::open(&adapter)?);
+                    Ok((Devices { all: vec![gpu], ram: Some(cpu()), spills: true }, None))
                 }
                 Err(error) => {
                     let reason = match error {
@@ -105,7 +175,7 @@ impl Device {
                 }
             },
             #[cfg(not(feature = "gpu"))]
-            Self::Gpu(_) | Self::GpuAndCpu(_) => Err(Error::NoGpu),
+            Self::Gpu(_) | Self::GpuAndCpu(_) | Self::Gpus(_) => Err(Error::NoGpu),
             #[cfg(not(feature = "gpu"))]
             Self::Auto => {
                 let reason = "this build has no GPU support".to_owned();
@@ -113,4 +183,10 @@ impl Device {
             }
         }
     }
+}
+
+/// Opens a GPU by its number in the list.
+#[cfg(feature = "gpu")]
+fn open_gpu(number: Option<usize>) -> Result<Arc<dyn Backend>, Error> {
+    Ok(Arc::new(pelton_gpu::Gpu::open(&pelton_gpu::choose(number)?)?))
 }

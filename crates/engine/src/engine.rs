@@ -66,9 +66,9 @@ impl EngineBuilder {
     pub fn build(self) -> Result<Engine, Error> {
         let threads = self.threads.unwrap_or_else(pelton_cpu::default_threads).max(1);
         let (devices, no_gpu) = self.device.open(threads, self.repack)?;
-        let device = match devices.main.name() {
+        let device = match devices.main().name() {
             "cpu" => on_cpu(threads, no_gpu.as_deref()),
-            name => name.into(),
+            _ => devices.names().into(),
         };
         Ok(Engine { devices, device, threads })
     }
@@ -87,22 +87,27 @@ impl Engine {
         Self { devices: Devices::one(Arc::new(backend)), device, threads: 1 }
     }
 
-    /// An engine on a backend, with another one for the layers that leave it. `spills` lets them leave where
-    /// a model does not fit. It needs the feature `unstable`.
+    /// An engine on one backend or several, each with some of the layers, and another one for the layers that leave
+    /// them. `spills` lets layers leave where a model does not fit. It needs the feature `unstable`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no backend.
     #[cfg(feature = "unstable")]
-    pub fn with_ram(
-        main: impl Backend + 'static,
+    pub fn with_devices(
+        all: Vec<Arc<dyn Backend>>,
         ram: impl Backend + 'static,
         spills: bool,
     ) -> Self {
-        let device = main.name().into();
-        let devices = Devices { main: Arc::new(main), ram: Some(Arc::new(ram)), spills };
+        assert!(!all.is_empty(), "no backends, expected one or several");
+        let devices = Devices { all, ram: Some(Arc::new(ram)), spills };
+        let device = devices.names().into();
         Self { devices, device, threads: 1 }
     }
 
     /// The name of the backend: `cpu`, or that of the GPU.
     pub fn backend(&self) -> &str {
-        self.devices.main.name()
+        self.devices.main().name()
     }
 
     /// Loads a model. [`LoadOptions::progress`] sets a function that follows the load.
@@ -138,7 +143,7 @@ impl Engine {
 
     /// The devices of a model in words.
     fn device_of(&self, placement: &Placement) -> Arc<str> {
-        let main = self.devices.main.name();
+        let main = self.devices.main().name();
         match placement.devices.as_slice() {
             [share] if share.device == main => Arc::clone(&self.device),
             [_] => on_cpu(self.threads, Some(&format!("{main} has not the memory for it"))),
@@ -161,7 +166,7 @@ impl Engine {
         checkpoint: &Checkpoint,
         options: &LoadOptions,
     ) -> Result<crate::model::Outline, Error> {
-        crate::model::Outline::new(self.devices.main.as_ref(), checkpoint, options)
+        crate::model::Outline::new(self.devices.main().as_ref(), checkpoint, options)
     }
 
     /// Loads a model that recognizes speech, as Whisper.
@@ -178,7 +183,7 @@ impl Engine {
             ModelSource::Path(path) => Checkpoint::open(path)?,
             ModelSource::BuiltIn => built_in_speech()?,
         };
-        SpeechModel::load(self.devices.main.as_ref(), checkpoint, options)
+        SpeechModel::load(self.devices.main().as_ref(), checkpoint, options)
     }
 
     /// Loads a model that recognizes speech from a checkpoint. It needs the feature `unstable`.
@@ -192,7 +197,7 @@ impl Engine {
         checkpoint: Checkpoint,
         options: &SpeechOptions,
     ) -> Result<SpeechModel, Error> {
-        SpeechModel::load(self.devices.main.as_ref(), checkpoint, options)
+        SpeechModel::load(self.devices.main().as_ref(), checkpoint, options)
     }
 
     /// Loads a checkpoint with a plan that the caller built or changed. It needs the feature `unstable`.
@@ -207,7 +212,7 @@ impl Engine {
         checkpoint: Arc<Checkpoint>,
         options: &LoadOptions,
     ) -> Result<Model, Error> {
-        let model = Model::load_plan(&self.devices.main, plan, checkpoint, options)?;
+        let model = Model::load_plan(self.devices.main(), plan, checkpoint, options)?;
         Ok(model.on(Arc::clone(&self.device)))
     }
 }

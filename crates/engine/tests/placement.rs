@@ -60,7 +60,13 @@ fn file() -> tempfile::NamedTempFile {
 }
 
 fn engine(memory: u64, spills: bool) -> Engine {
-    Engine::with_ram(Card { cpu: Cpu::new(1), memory }, Cpu::new(1), spills)
+    cards(&[memory], spills)
+}
+
+/// An engine on cards of these memories.
+fn cards(memories: &[u64], spills: bool) -> Engine {
+    let card = |&memory| -> Arc<dyn Backend> { Arc::new(Card { cpu: Cpu::new(1), memory }) };
+    Engine::with_devices(memories.iter().map(card).collect(), Cpu::new(1), spills)
 }
 
 fn options() -> LoadOptions {
@@ -145,6 +151,77 @@ fn a_limit_and_a_margin_of_the_memory() {
     // without a margin of its own, a limit is what the load may take
     free.gpu_memory = Some(enough);
     assert_eq!(of(free), 8);
+}
+
+/// The layers of each device, the CPU's first if it has some.
+fn layers(placement: &Placement) -> Vec<usize> {
+    placement.devices.iter().map(|share| share.layers.len()).collect()
+}
+
+#[test]
+fn several_cards_share_layers() {
+    let file = file();
+    let of = |memories: &[u64], spills, options: LoadOptions| {
+        cards(memories, spills).placement(file.path(), &options)
+    };
+    let plenty = 1 << 40;
+    // the output takes the time of a part of a layer
+    assert_eq!(layers(&of(&[plenty; 2], false, options()).unwrap()), [4, 4]);
+    let four = of(&[plenty; 4], false, options()).unwrap();
+    assert_eq!(layers(&four).iter().sum::<usize>(), 8);
+    assert!(layers(&four).iter().all(|&count| (1..=3).contains(&count)), "{four}");
+    // a choice of the layers, in whole and wrong
+    let given = |split: &[usize]| of(&[plenty; 2], false, options().split(split));
+    assert_eq!(layers(&given(&[6, 2]).unwrap()), [6, 2]);
+    for split in [&[6, 3][..], &[8], &[4, 2, 2], &[9, 0]] {
+        let error = given(split).unwrap_err().to_string();
+        assert!(error.contains("expected a number for each, 8 in all"), "{split:?}: {error}");
+    }
+    let error = engine(plenty, true).placement(file.path(), &options().split([4, 4]));
+    assert!(error.unwrap_err().to_string().contains("expected several GPUs"));
+    // the last layers on the cards, the others on the CPU
+    let some = of(&[plenty; 2], false, options().gpu_layers(5)).unwrap();
+    assert_eq!(layers(&some), [4, 2, 2]);
+    assert_eq!(some.devices[0].device, "cpu");
+    // more cards than layers
+    assert!(of(&[plenty; 12], false, options()).is_err());
+    // a card of less memory has fewer layers, and both hold theirs
+    let enough = enough();
+    let unequal = of(&[enough / 4, enough], false, options()).unwrap();
+    assert!(layers(&unequal)[0] < layers(&unequal)[1], "{unequal}");
+    for share in &unequal.devices {
+        assert!(share.needs.most() <= share.budget.unwrap(), "{unequal}");
+    }
+    // neither does: layers leave for the CPU
+    let spilled = of(&[enough / 3; 2], true, options()).unwrap();
+    assert_eq!((spilled.devices.len(), layers(&spilled).iter().sum::<usize>()), (3, 8));
+    assert!(of(&[0; 2], true, options()).unwrap().devices[0].device == "cpu");
+}
+
+/// Requests at the same time, of which each device runs another one, have the texts that they have alone.
+#[test]
+fn streams_over_several_cards() {
+    let file = file();
+    let ids = |engine: &Engine| -> Vec<Vec<u32>> {
+        let model = engine.load(file.path(), &options().max_concurrent(5)).unwrap();
+        let streams: Vec<_> = (0..5_u32)
+            .map(|i| {
+                let request = pelton::GenerateOptions::default()
+                    .max_tokens(20 + 3 * i as usize)
+                    .ignore_eos(true)
+                    .sampling(Sampling::greedy());
+                let prompt: Vec<u32> = (i..i + 10 + 20 * i).map(|id| id % 80).collect();
+                model.generate(prompt, request).unwrap()
+            })
+            .collect();
+        let texts = streams.into_iter();
+        texts.map(|stream| stream.map(|token| token.unwrap().id).collect()).collect()
+    };
+    let expected = ids(&engine(1 << 40, false));
+    assert_eq!(expected.iter().map(Vec::len).collect::<Vec<_>>(), [20, 23, 26, 29, 32]);
+    for count in [2, 3] {
+        assert_eq!(ids(&cards(&vec![1 << 40; count], false)), expected, "{count} cards");
+    }
 }
 
 /// The texts of all placements are those of the CPU alone.

@@ -95,6 +95,9 @@ pub struct Pipeline {
     /// Number of passes that can be submitted before the oldest is taken: 1 if
     /// [`Executable::submit`] itself runs the pass.
     pub depth: usize,
+    /// Devices that a pass goes through one after the other. Each has work if as many passes of different sequences are
+    /// in flight.
+    pub stages: usize,
     /// The greatest [`Pass::repeat`] that saves time; 1 if a repeat saves none.
     pub repeat: u32,
     /// Whether both [phases](crate::Phase) give the same bits for a row.

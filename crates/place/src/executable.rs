@@ -64,6 +64,7 @@ impl SplitExecutable {
         let pipeline = Pipeline {
             // one for each device, and one that is queued
             depth: threads + 1,
+            stages: threads,
             repeat: 1,
             phases_agree: each.clone().all(|of| of.phases_agree),
             exact_rows: each.map(|of| of.exact_rows).min().unwrap_or(usize::MAX),

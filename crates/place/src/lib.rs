@@ -6,8 +6,9 @@
 //! 3. The executable has a thread for each device. A pass goes through all of them in turn, and so do
 //!    copies of pages and states, so each device has the order of submission.
 //!
-//! [`Placement`] explains what each device has. Values between parts are f32 and not rounded. Parts on equal devices give the bits of the whole plan.
+//! [`balance`] divides layers among devices of the same kind. [`Placement`] explains what each device has. Values between parts are f32 and not rounded. Parts on equal devices give the bits of the whole plan.
 
+mod balance;
 mod cut;
 mod executable;
 mod flight;
@@ -16,6 +17,7 @@ mod stage;
 mod table;
 mod tokens;
 
+pub use balance::balance;
 pub use cut::{borders, cut};
 pub use split::{Split, limits_of};
 pub use table::{DeviceShare, Placement};

@@ -161,6 +161,8 @@ pub enum EffortTables {
     Folder(PathBuf),
     /// A file of one of both.
     File(PathBuf),
+    /// The calibration of the built-in model, which is part of the library. It needs no file and no measurement.
+    BuiltIn,
     /// A table in memory. Its mean fractions can be any. It needs the feature `unstable`.
     #[cfg(feature = "unstable")]
     Table(Arc<EffortTable>),

@@ -79,8 +79,11 @@ pub struct LoadOptions {
     /// Layers on the GPU, the last ones of the model, of which the output counts as one; the others run on
     /// the CPU. `None` for as many as the memory of the GPU holds.
     pub gpu_layers: Option<usize>,
-    /// The most bytes of the GPU's memory that the choice of layers counts on; `None` for all that is
-    /// free.
+    /// The layers of each of several GPUs, in the order of their numbers; empty for a choice by their bytes, or by
+    /// the memory of the GPUs.
+    pub split: Vec<usize>,
+    /// The most bytes of the GPU's memory, and of each of several, that the choice of layers counts on; `None` for all
+    /// that is free.
     pub gpu_memory: Option<u64>,
     /// Bytes of the GPU's memory that the choice of layers leaves free; `None` for 1/32 of it and at least
     /// 256 MiB, or none where [`gpu_memory`](Self::gpu_memory) is given.
@@ -169,6 +172,7 @@ impl Default for LoadOptions {
             kv: KvType::F16,
             kv_memory: KvMemory::Auto,
             gpu_layers: None,
+            split: Vec::new(),
             gpu_memory: None,
             gpu_margin: None,
             queue_requests: 1024,
@@ -245,6 +249,12 @@ impl LoadOptions {
     /// Sets the layers on the GPU.
     pub fn gpu_layers(mut self, layers: usize) -> Self {
         self.gpu_layers = Some(layers);
+        self
+    }
+
+    /// Sets the layers of each of several GPUs.
+    pub fn split(mut self, layers: impl Into<Vec<usize>>) -> Self {
+        self.split = layers.into();
         self
     }
 

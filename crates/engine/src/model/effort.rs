@@ -141,6 +141,14 @@ pub(super) fn with_effort(
     let checkpoint = Arc::new(checkpoint);
     let mut file = match &options.tables {
         EffortTables::Uniform => None,
+        EffortTables::BuiltIn => {
+            let refuse =
+                |what| Error::EffortTable { file: "the built-in calibration".into(), what };
+            let table = parse(pelton_tiny::EFFORT, &key(&plan, &checkpoint));
+            let table = table.and_then(|table| table.check(&plan).map(|()| table));
+            plan.effort.table = Some(Arc::new(table.map_err(refuse)?));
+            None
+        }
         #[cfg(feature = "unstable")]
         EffortTables::Table(table) => {
             plan.effort.table = Some(Arc::clone(table));

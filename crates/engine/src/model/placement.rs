@@ -1,12 +1,12 @@
-//! The devices of a model: one that holds it, or a GPU and the CPU's memory.
+//! The devices of a model: one that holds it, several GPUs, or GPUs and the CPU's memory.
 //!
-//! A model that fits one device runs there. Else whole layers leave the GPU, the first ones first, and as
-//! few as the memory allows. Keys and values stay with their layer.
+//! Several GPUs have layers of as many bytes each, or as many as their memory holds. Where the model does not fit, whole
+//! layers leave the GPUs, the first ones first, and as few as the memory allows. Keys and values stay with their layer.
 
 use std::sync::Arc;
 
 use pelton_graph::{Backend, BuildOptions, Error as GraphError, Limits, Plan};
-use pelton_place::{DeviceShare, Placement, Split, borders, limits_of};
+use pelton_place::{DeviceShare, Placement, Split, balance, borders, cut, limits_of};
 use pelton_weights::Checkpoint;
 
 use super::{draft, value_plans};
@@ -14,8 +14,8 @@ use crate::{Error, api::LoadOptions, kv};
 
 /// The devices that an engine has opened.
 pub(crate) struct Devices {
-    /// The device that was chosen.
-    pub(crate) main: Arc<dyn Backend>,
+    /// The devices that were chosen, in the order of their layers: one, or several GPUs.
+    pub(crate) all: Vec<Arc<dyn Backend>>,
     /// The CPU next to a GPU.
     pub(crate) ram: Option<Arc<dyn Backend>>,
     /// Whether layers leave the GPU where a model does not fit.
@@ -25,7 +25,18 @@ pub(crate) struct Devices {
 impl Devices {
     /// A single device.
     pub(crate) fn one(main: Arc<dyn Backend>) -> Self {
-        Self { main, ram: None, spills: false }
+        Self { all: vec![main], ram: None, spills: false }
+    }
+
+    /// The device that has a model that is not shared, and the output of one that is.
+    pub(crate) fn main(&self) -> &Arc<dyn Backend> {
+        &self.all[self.all.len() - 1]
+    }
+
+    /// The names of all.
+    pub(crate) fn names(&self) -> String {
+        let names: Vec<&str> = self.all.iter().map(|device| device.name()).collect();
+        names.join(" + ")
     }
 }
 
@@ -42,14 +53,10 @@ impl Placed {
         Self { last: Arc::clone(&backend), backend, split: None }
     }
 
-    /// The first layers on `first`, those from `layer` on on `last`.
-    fn split(
-        first: &Arc<dyn Backend>,
-        last: &Arc<dyn Backend>,
-        layer: usize,
-    ) -> Result<Self, Error> {
-        let split = Split::new(vec![Arc::clone(first), Arc::clone(last)], vec![layer])?;
-        let last = Arc::clone(last);
+    /// The layers of a plan on several devices, cut before each of `layers`.
+    fn split(devices: Vec<Arc<dyn Backend>>, layers: Vec<usize>) -> Result<Self, Error> {
+        let last = Arc::clone(&devices[devices.len() - 1]);
+        let split = Split::new(devices, layers)?;
         Ok(Self { backend: Arc::new(split.clone()), last, split: Some(split) })
     }
 
@@ -164,6 +171,99 @@ pub(super) fn plan_of(checkpoint: &Checkpoint, options: &LoadOptions) -> Result<
     Ok(plan)
 }
 
+/// The layers before which a plan is cut, so that each of some devices has its share of those from `first` on.
+struct Shares<'a> {
+    plan: &'a Plan,
+    /// The layers before which it can be cut, and the bytes of the weights before the first of them, between them and
+    /// after the last.
+    borders: Vec<usize>,
+    bytes: Vec<f64>,
+}
+
+impl<'a> Shares<'a> {
+    fn new(plan: &'a Plan) -> Result<Self, Error> {
+        let borders = borders(plan);
+        let mut bytes: Vec<f64> =
+            cut(plan, &borders)?.iter().map(|part| file_bytes(part) as f64).collect();
+        if borders.first() == Some(&0) {
+            // a token reads a row of the embedding
+            bytes[0] = 0.0;
+        }
+        Ok(Self { plan, borders, bytes })
+    }
+
+    /// The cuts for devices of some speeds, which take about as long. The CPU has the layers before `first`.
+    fn balanced(&self, first: Option<usize>, speeds: &[f64]) -> Result<Vec<usize>, Error> {
+        let before = |first| self.borders.iter().take_while(|&&layer| layer <= first).count();
+        let skipped = first.map_or(0, before);
+        let cuts = balance(&self.bytes[skipped..], speeds).ok_or_else(|| {
+            let what = format!(
+                "{} parts of the model for {} GPUs, expected at least one for each",
+                self.bytes.len() - skipped,
+                speeds.len()
+            );
+            GraphError::Placement(what)
+        })?;
+        Ok(cuts.into_iter().map(|cut| self.borders[skipped + cut - 1]).collect())
+    }
+
+    /// The cuts for a number of layers on each device.
+    fn given(
+        &self,
+        first: Option<usize>,
+        layers: &[usize],
+        devices: usize,
+    ) -> Result<Vec<usize>, Error> {
+        let first = first.unwrap_or(0);
+        let all = self.plan.shape.layers;
+        if layers.len() != devices || layers.iter().sum::<usize>() + first != all {
+            let what = format!(
+                "{layers:?} layers on {devices} GPUs, expected a number for each, {} in all",
+                all - first.min(all)
+            );
+            return Err(GraphError::Placement(what).into());
+        }
+        let cuts = layers[..devices - 1].iter().scan(first, |at, layers| {
+            *at += layers;
+            Some(*at)
+        });
+        Ok(cuts.collect())
+    }
+}
+
+/// The placements to choose from, the best first. The CPU has the embedding and the layers before `first`, if that is
+/// given.
+fn candidates(
+    devices: &Devices,
+    plan: &Plan,
+    options: &LoadOptions,
+    first: Option<usize>,
+) -> Result<Vec<Placed>, Error> {
+    let ram = devices.ram.iter().filter(|_| first.is_some());
+    let all: Vec<Arc<dyn Backend>> = ram.chain(&devices.all).cloned().collect();
+    let with =
+        |cuts: Vec<usize>| Placed::split(all.clone(), first.into_iter().chain(cuts).collect());
+    let count = devices.all.len();
+    if count == 1 {
+        return Ok(vec![match first {
+            None => Placed::one(Arc::clone(devices.main())),
+            Some(_) => with(Vec::new())?,
+        }]);
+    }
+    let shares = Shares::new(plan)?;
+    if !options.split.is_empty() {
+        return Ok(vec![with(shares.given(first, &options.split, count)?)?]);
+    }
+    let mut found = vec![with(shares.balanced(first, &vec![1.0; count])?)?];
+    // those of less memory have fewer layers
+    let budgets = devices.all.iter().map(|device| budget(options, device.as_ref()));
+    if let Some(budgets) = budgets.collect::<Option<Vec<u64>>>() {
+        let budgets: Vec<f64> = budgets.iter().map(|&bytes| bytes.max(1) as f64).collect();
+        found.push(with(shares.balanced(first, &budgets)?)?);
+    }
+    Ok(found)
+}
+
 /// The devices for a plan that is not fused.
 ///
 /// # Errors
@@ -174,32 +274,55 @@ pub(crate) fn choose(
     plan: &Plan,
     options: &LoadOptions,
 ) -> Result<Placed, Error> {
-    let whole = || Placed::one(Arc::clone(&devices.main));
+    if !options.split.is_empty() && devices.all.len() < 2 {
+        let what = format!("{:?} layers on one device, expected several GPUs", options.split);
+        return Err(GraphError::Placement(what).into());
+    }
+    let best = |first| -> Result<Placed, Error> {
+        let mut all = candidates(devices, plan, options, first)?;
+        Ok(all.swap_remove(0))
+    };
     let Some(ram) = &devices.ram else {
         if let Some(layers) = options.gpu_layers.filter(|&layers| layers > 0) {
             tracing::warn!(layers, "layers for a GPU, but the model runs on the CPU alone");
         }
-        return Ok(whole());
+        return best(None);
     };
     if let Some(count) = options.gpu_layers {
         // the output counts as a layer
         return match (plan.shape.layers + 1).saturating_sub(count) {
-            0 => Ok(whole()),
             _ if count == 0 => Ok(Placed::one(Arc::clone(ram))),
-            first => Placed::split(ram, &devices.main, first),
+            0 => best(None),
+            first => best(Some(first)),
         };
     }
-    if !devices.spills || options.effort.is_some() {
-        return Ok(whole());
+    if devices.all.len() == 1 && (!devices.spills || options.effort.is_some()) {
+        return best(None);
     }
-    let Err(refused) = whole().check(plan, options) else { return Ok(whole()) };
-    tracing::info!(%refused, "the model does not fit the GPU");
-    for layer in borders(plan) {
-        let placed = Placed::split(ram, &devices.main, layer)?;
-        match placed.check(plan, options) {
-            Ok(()) => return Ok(placed),
-            Err(error) => tracing::debug!(layer, %error, "this split does not fit"),
+    // the best one that fits; without the CPU's memory the best one, whose load says what is too large
+    let firsts = [None].into_iter().chain(borders(plan).into_iter().map(Some));
+    for first in firsts.take(if devices.spills { usize::MAX } else { 1 }) {
+        let candidates = match candidates(devices, plan, options, first) {
+            Ok(candidates) => candidates,
+            // too few layers are left for all GPUs
+            Err(error) if first.is_some() => {
+                tracing::debug!(first, %error, "no split");
+                break;
+            }
+            Err(error) => return Err(error),
+        };
+        for placed in candidates {
+            match placed.check(plan, options) {
+                Ok(()) => return Ok(placed),
+                Err(error) if first.is_none() => {
+                    tracing::info!(%error, "the model does not fit the GPU");
+                }
+                Err(error) => tracing::debug!(first, %error, "this split does not fit"),
+            }
         }
+    }
+    if !devices.spills {
+        return best(None);
     }
     let placed = Placed::one(Arc::clone(ram));
     placed.check(plan, options).map(|()| placed)

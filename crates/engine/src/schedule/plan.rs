@@ -1,6 +1,7 @@
 //! The plan of the next pass.
 //!
-//! All decoding sequences share one decoding pass with one row each. Passes over prompts alternate
+//! All decoding sequences share one decoding pass with one row each; over several devices each of as many cohorts has its
+//! own. Passes over prompts alternate
 //! with decoding passes, so a decoding sequence waits for at most one of them. Where more sequences decode than
 //! `Pipeline::exact_rows`, their rows are in the passes over prompts, which read the weights once for both.
 //!
@@ -20,7 +21,7 @@ use pelton_graph::{OutputKind, PAGE, Phase};
 use super::{
     budget::{Waiting, split_rows},
     drafts::RECOMPUTE_ROWS,
-    scheduler::{Entry, Scheduler, Turn, WAIT, Work},
+    scheduler::{Entry, Flight, Scheduler, Turn, WAIT, Work},
     sequence::Next,
 };
 
@@ -88,6 +89,7 @@ impl Scheduler {
         let limits = &self.resources.limits;
         let rows = limits.rows.min(self.resources.runner.pipeline.exact_rows);
         ids.truncate(limits.rows.min(limits.wants));
+        self.keep_cohort(&mut ids);
         let (mut drafts, drafting) = self.drafts(&mut ids);
         // repeats run one row of each sequence
         let appended = |id: &u64| self.sequences.get(id).map_or(1, |s| s.appended().max(1));
@@ -118,6 +120,19 @@ impl Scheduler {
             }
         }
         Some(Work { drafting, ..self.work(Phase::Decode, entries, repeat)? })
+    }
+
+    /// Keeps those whose turn it is. Over several devices the others have passes of their own in flight, so that no
+    /// device waits for the one after it.
+    fn keep_cohort(&self, ids: &mut Vec<u64>) {
+        let stages = self.resources.runner.pipeline.stages;
+        if stages < 2 {
+            return;
+        }
+        let runs = |flight: &Flight, id| flight.work.entries.iter().any(|entry| entry.id == id);
+        ids.sort_by_key(|&id| self.flights.iter().filter(|flight| runs(flight, id)).count());
+        ids.truncate(ids.len().div_ceil(stages));
+        ids.sort_unstable();
     }
 
     /// How many decoding passes one submission runs: 1, 2, 4 and so on while the same sequences

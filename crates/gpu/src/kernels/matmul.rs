@@ -185,18 +185,17 @@ pub(crate) fn decode_few(outputs: usize) -> Tile {
     }
 }
 
-/// K splits of a decoding pass of up to `rows` rows of `k` elements, for `outputs` outputs: enough
-/// workgroups to hide latency.
-pub(crate) fn decode_splits(tile: &Tile, k: usize, outputs: usize, rows: usize) -> usize {
+/// K splits of a decoding pass with rows of `k` elements, for `outputs` outputs: enough workgroups of one tile of
+/// rows to hide latency.
+pub(crate) fn decode_splits(tile: &Tile, k: usize, outputs: usize) -> usize {
     /// Steps of K that a split has, at least.
     const STEPS: usize = 8;
     // one for each multiprocessor of a large GPU, or two of the smaller tile: more of them were
     // slower on an H200
     let small = tile.batch < DECODE.batch && tile.rows < DECODE_WIDE.rows;
     let enough: usize = if small { 264 } else { 132 };
-    let [across, down, _] = tile.groups(rows, outputs);
     let most = (padded(k) / tile.step / STEPS).max(1);
-    enough.div_ceil((across * down) as usize).clamp(1, most)
+    enough.div_ceil(outputs.div_ceil(tile.rows)).clamp(1, most)
 }
 
 impl Matmul {

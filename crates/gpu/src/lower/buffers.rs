@@ -11,7 +11,7 @@ use crate::{
     kernels::{
         attention::Attention,
         experts::Sort,
-        matmul::{DECODE, DECODE_FEW, ROOM, decode_few, decode_splits, prompt_splits},
+        matmul::{DECODE, ROOM, decode_few, decode_splits, prompt_splits},
         recurrent::GatedDelta,
         tiled_matmul::{FEW_ROWS, ThreadTile, splits},
         to_f16::padded,
@@ -441,8 +441,7 @@ pub(crate) fn decode_rows(limits: &Limits) -> usize {
 /// with K splits alone or in one dispatch.
 fn partial_len(plan: &Plan, rows: usize) -> usize {
     let len = |k: usize, outputs: usize| {
-        let tiles = [(DECODE, rows), (decode_few(outputs), DECODE_FEW.batch)];
-        let splits = tiles.map(|(tile, rows)| decode_splits(&tile, k, outputs, rows));
+        let splits = [DECODE, decode_few(outputs)].map(|tile| decode_splits(&tile, k, outputs));
         (splits[0].max(splits[1]), rows * outputs)
     };
     let of = |linears: &[&Linear]| {

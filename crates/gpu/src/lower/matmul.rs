@@ -9,7 +9,7 @@ use pelton_graph::{Error, Gating, Linear, Norm, Rows};
 use crate::{
     device::BufferList,
     kernels::{
-        matmul::{DECODE, DECODE_FEW, Matmul, Tile, decode_few, decode_splits},
+        matmul::{DECODE, Matmul, Tile, decode_few, decode_splits},
         matvec::FusedMatrix,
         sum_splits::{Output, SumSplits},
         to_f16::{HalvedNorm, Partial, ToF16},
@@ -25,11 +25,11 @@ use crate::{
 };
 
 impl<'a> Lowering<'a> {
-    /// The tile of a decoding pass for a number of outputs, and its rows at most; `None` for prompts.
-    pub(super) fn decode_tile(&self, class: RowClass, outputs: usize) -> Option<(Tile, usize)> {
+    /// The tile of a decoding pass for a number of outputs; `None` for prompts.
+    pub(super) fn decode_tile(&self, class: RowClass, outputs: usize) -> Option<Tile> {
         match class {
-            RowClass::ThirtyTwo => Some((self.on_cores(decode_few(outputs)), DECODE_FEW.batch)),
-            RowClass::Many => Some((self.on_cores(DECODE), self.loaded.decode_rows)),
+            RowClass::ThirtyTwo => Some(self.on_cores(decode_few(outputs))),
+            RowClass::Many => Some(self.on_cores(DECODE)),
             _ => None,
         }
     }
@@ -46,11 +46,11 @@ impl<'a> Lowering<'a> {
     ) -> Result<Vec<Dispatch>, Error> {
         let Projection { linear, norm: _, x: _, y, add } = *of;
         let outputs = self.loaded.plan.weight(linear.weight).rows;
-        let Some((tile, rows)) = self.decode_tile(site.class, outputs) else {
+        let Some(tile) = self.decode_tile(site.class, outputs) else {
             return self.prompt_matmul(site, &[*linear], &[y], add);
         };
         let matrix = self.loaded.weights.matrix(linear.weight)?;
-        let splits = decode_splits(&tile, matrix.row_len, outputs, rows);
+        let splits = decode_splits(&tile, matrix.row_len, outputs);
         let completed_later = site.neighbours.completed_later;
         let whole_k = splits == 1 && !completed_later;
         let mut calls = Vec::with_capacity(matrix.shards.len() + 1);
@@ -148,10 +148,10 @@ impl<'a> Lowering<'a> {
         };
         let parts: Vec<Output> = linears.iter().map(part).collect();
         let total: usize = parts.iter().map(|part| part.rows).sum();
-        let Some((tile, rows)) = self.decode_tile(site.class, total) else {
+        let Some(tile) = self.decode_tile(site.class, total) else {
             return Err(refused("a fused product of a prompt"));
         };
-        let splits = decode_splits(&tile, k, total, rows);
+        let splits = decode_splits(&tile, k, total);
         let fused = |i: usize| {
             let matrix = matrices.get(i)?;
             Some(FusedMatrix { layout: matrix.layout, rows: parts[i].rows })
@@ -210,14 +210,14 @@ impl<'a> Lowering<'a> {
         x: &wgpu::Buffer,
         k: usize,
     ) -> Result<Vec<Dispatch>, Error> {
-        let (Some(linear), Some((tile, rows)), Some(norm)) =
+        let (Some(linear), Some(tile), Some(norm)) =
             (site.neighbours.completes, self.decode_tile(site.class, k), norm)
         else {
             return self.prepare(site, Operand::F16, norm, x, [k, 1]);
         };
         let row_len = self.loaded.weights.matrix(linear.weight)?.row_len;
         let partial = Partial {
-            splits: decode_splits(&tile, row_len, k, rows),
+            splits: decode_splits(&tile, row_len, k),
             slab_rows: self.loaded.decode_rows,
             bias: linear.bias.is_some(),
         };

@@ -441,6 +441,7 @@ impl Executable for GpuExecutable {
     fn pipeline(&self) -> Pipeline {
         Pipeline {
             depth: DEPTH,
+            stages: 1,
             repeat: MAX_REPEAT,
             phases_agree: false,
             exact_rows: self.exact_rows(),

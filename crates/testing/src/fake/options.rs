@@ -24,6 +24,7 @@ impl Default for Fake {
     fn default() -> Self {
         let pipeline = Pipeline {
             depth: 1,
+            stages: 1,
             repeat: 1,
             phases_agree: true,
             exact_rows: usize::MAX,

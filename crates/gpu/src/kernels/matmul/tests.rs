@@ -390,10 +390,10 @@ fn splits_of_k() {
         compare(m, DECODE_FEW, 29);
     }
     // matrices with few outputs are split, those with many are not
-    assert_eq!(decode_splits(&DECODE, 4096, 1024, 64), 8);
-    assert_eq!(decode_splits(&DECODE, 14336, 4096, 64), 3);
-    assert_eq!(decode_splits(&DECODE, 4096, 14336, 64), 1);
-    assert_eq!(decode_splits(&DECODE, 64, 64, 64), 1);
+    assert_eq!(decode_splits(&DECODE, 4096, 1024), 8);
+    assert_eq!(decode_splits(&DECODE, 14336, 4096), 3);
+    assert_eq!(decode_splits(&DECODE, 4096, 14336), 1);
+    assert_eq!(decode_splits(&DECODE, 64, 64), 1);
 }
 
 #[test]
