@@ -21,7 +21,8 @@ use crate::{
 /// Flags of commands that run a model.
 #[derive(clap::Args)]
 pub(crate) struct LoadArgs {
-    /// Run on auto (a GPU if there is one), cpu, gpu or gpu:N of `pelton devices`, or gpu:N,cpu
+    /// Run on auto (a GPU if there is one), cpu, gpu or gpu:N of `pelton devices`, or on several:
+    /// gpu:N,cpu or gpu:0,gpu:1
     #[arg(long, value_name = "DEVICE", default_value_t)]
     pub(crate) device: Device,
     /// Use N threads on the CPU; by default one for each physical core

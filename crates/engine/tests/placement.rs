@@ -187,7 +187,7 @@ fn several_cards_share_layers() {
     assert!(of(&[plenty; 12], false, options()).is_err());
     // a card of less memory has fewer layers, and both hold theirs
     let enough = enough();
-    let unequal = of(&[enough / 4, enough], false, options()).unwrap();
+    let unequal = of(&[enough / 2, enough], false, options()).unwrap();
     assert!(layers(&unequal)[0] < layers(&unequal)[1], "{unequal}");
     for share in &unequal.devices {
         assert!(share.needs.most() <= share.budget.unwrap(), "{unequal}");

@@ -88,7 +88,9 @@ impl Stage {
                     Err(Error::Device { device: self.device.clone(), what })
                 })
                 .err();
-        } else {
+        }
+        if flight.error.is_some() {
+            // a pass that the device refused may have made none of its edits
             flight.miss(usize::MAX, &mut self.missed);
         }
         if self.is_last {

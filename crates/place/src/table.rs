@@ -42,6 +42,18 @@ impl Placement {
         let &Limits { context, sequences, rows, .. } = limits;
         Self { context, sequences, rows, devices }
     }
+
+    /// A key of the software's version, of the devices and of their layers. Where it differs, the same request can have
+    /// another text.
+    pub fn fingerprint(&self) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        // FNV-1a
+        let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let share = |share: &DeviceShare| format!("{} {:?}\n", share.device, share.layers);
+        let all: String = self.devices.iter().map(share).collect();
+        let all = all.bytes().chain(version.bytes()).fold(0xcbf2_9ce4_8422_2325, hash);
+        format!("pelton-{version}-{:08x}", all as u32 ^ (all >> 32) as u32)
+    }
 }
 
 impl DeviceShare {

@@ -50,6 +50,7 @@ impl Scheduler {
                     Next::Decode => decode.push(id),
                 }
             }
+            self.keep_cohort(&mut decode);
             if self.waits_for_drafts(&decode) {
                 decode.clear();
             }
@@ -89,7 +90,6 @@ impl Scheduler {
         let limits = &self.resources.limits;
         let rows = limits.rows.min(self.resources.runner.pipeline.exact_rows);
         ids.truncate(limits.rows.min(limits.wants));
-        self.keep_cohort(&mut ids);
         let (mut drafts, drafting) = self.drafts(&mut ids);
         // repeats run one row of each sequence
         let appended = |id: &u64| self.sequences.get(id).map_or(1, |s| s.appended().max(1));

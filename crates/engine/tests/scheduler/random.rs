@@ -115,6 +115,7 @@ fn load_split(
     }
     let other = |_| {
         let fake = Fake::default().slow_passes(Duration::from_micros(random.below(300) as u64));
+        let fake = fake.part_of(last);
         if last.pipeline.phases_agree { fake } else { fake.with_phases() }
     };
     let others: Vec<Fake> = (1..stages).map(other).collect();

@@ -52,6 +52,8 @@ pub(crate) struct Gauges {
     pub(crate) status: Status,
     /// LoRA adapters that requests can name.
     pub(crate) loras: usize,
+    /// The devices of the model, and the bytes that it needs there.
+    pub(crate) devices: Vec<(String, u64)>,
 }
 
 impl Gauges {
@@ -177,6 +179,17 @@ pub(crate) fn render(
         w.values(("cached_pages", "gauge", "Pages that later prompts can share"), |_, g| {
             g.status.pages.iter().map(|pages| pages.cached).max().unwrap_or(0)
         });
+        w.head("device_memory_bytes", "gauge", "Bytes that a model needs on a device");
+        for (model, _, gauges) in models {
+            let labels = w.labels(model);
+            for (device, bytes) in &gauges.devices {
+                let device = escaped(device);
+                let _ = writeln!(
+                    w.out,
+                    "{prefix}device_memory_bytes{{{labels},device=\"{device}\"}} {bytes}"
+                );
+            }
+        }
         w.values(("page_evictions_total", "counter", "Cached pages that were evicted"), |_, g| {
             g.status.evictions
         });

@@ -50,6 +50,11 @@ pub(crate) struct Served {
 }
 
 impl Served {
+    /// The key of the software, of the devices and of the layers on each; `None` for a speech model.
+    pub(crate) fn fingerprint(&self) -> Option<String> {
+        self.model.as_ref().map(|model| model.placement().fingerprint())
+    }
+
     pub(crate) fn new(config: &ModelConfig, model: Model) -> Result<Self, ApiError> {
         let own = match (&config.template_source, &config.template) {
             (Some(source), _) => Some(model.chat_template_from(source)?),

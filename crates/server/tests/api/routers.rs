@@ -48,3 +48,18 @@ fn capacity_of_the_cache_is_a_metric() {
     // a model without adapters has no value
     assert!(!metrics.contains("vllm:lora_requests_info{"));
 }
+
+#[test]
+fn answers_and_metrics_name_the_devices() {
+    let server = shared();
+    let chat = json!({"messages": [{"role": "user", "content": "Hello there"}], "max_tokens": 1});
+    let found = server.post("/v1/chat/completions", &chat).ok()["system_fingerprint"].clone();
+    let expected = format!("pelton-{}-", env!("CARGO_PKG_VERSION"));
+    assert!(found.as_str().unwrap().starts_with(&expected), "{found}");
+    let prompt = json!({"prompt": "Once upon", "max_tokens": 1});
+    assert_eq!(server.post("/v1/completions", &prompt).ok()["system_fingerprint"], found);
+    let metrics = server.get("/metrics").body;
+    let line = "pelton_device_memory_bytes{model=\"built-in\",device=\"cpu\"} ";
+    let line = metrics.lines().find_map(|other| other.strip_prefix(line));
+    assert!(line.unwrap().parse::<u64>().unwrap() > 1_000_000, "{metrics}");
+}

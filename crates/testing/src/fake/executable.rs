@@ -85,6 +85,8 @@ pub(super) struct FakeExecutable {
     /// For each slot the ticket before which its passes belong to a sequence whose caches a failed
     /// pass has spoiled: they were queued already.
     spoiled: Vec<u64>,
+    /// For each slot the failed passes of all parts that it knows of.
+    failures: Vec<u64>,
     /// The ticket of the pass that runs.
     current: u64,
     queue: VecDeque<Queued>,
@@ -110,6 +112,7 @@ impl FakeExecutable {
             adapters: vec![0; limits.sequences],
             copies: VecDeque::new(),
             spoiled: vec![0; limits.sequences],
+            failures: vec![0; limits.sequences],
             current: 0,
             queue: VecDeque::new(),
             next: 0,
@@ -169,6 +172,14 @@ impl FakeExecutable {
                 self.violation(error.to_string());
             }
         }
+        for row in &queued.rows {
+            // a part before this one did not hand on a pass of the slot
+            let slot = row.slot as usize;
+            let failures = self.fake.failures_of(slot, false);
+            if std::mem::replace(&mut self.failures[slot], failures) != failures {
+                self.spoiled[slot] = self.current + self.behind();
+            }
+        }
         self.hidden.clone_from(&queued.hidden);
         for n in 0..queued.repeat {
             let mut chunk = (u32::MAX, 0);
@@ -178,7 +189,15 @@ impl FakeExecutable {
                 if chunk.0 != row.slot {
                     chunk = (row.slot, position);
                 }
-                let input = if n == 0 { row.input } else { Input::Sampled };
+                let input = match row.input {
+                    // a part between others samples nothing: the values that it is given have the token
+                    Input::Sampled if !given.is_empty() && !self.plan.has_results() => {
+                        let width = self.plan.width_of(&self.plan.entry);
+                        Input::Token(given[i * width + 1] as u32)
+                    }
+                    input if n == 0 => input,
+                    _ => Input::Sampled,
+                };
                 let effort = match queued.efforts.get(i) {
                     Some(effort) if !effort.is_full() => mix(3, effort.bits()),
                     _ => 0,
@@ -218,6 +237,7 @@ impl FakeExecutable {
             self.ring[slot][(row.position + n + 1) as usize % RECENT] = u32::MAX;
             self.states[slot].clear();
             self.spoiled[slot] = self.next + self.behind();
+            self.failures[slot] = self.fake.failures_of(slot, true);
         }
     }
 
@@ -414,6 +434,14 @@ impl Executable for FakeExecutable {
             log.submitted += 1;
             log.failures.remove(&number)
         };
+        if matches!(failure, Some(Failure::Submit | Failure::SubmitPanic)) && self.behind() > 0 {
+            // passes behind it were queued before other parts
+            for row in pass.rows {
+                let slot = row.slot as usize;
+                self.spoiled[slot] = self.next + self.behind();
+                self.failures[slot] = self.fake.failures_of(slot, true);
+            }
+        }
         match failure {
             Some(Failure::Submit) => return Err(Error::Pass("a failure of the test".to_owned())),
             Some(Failure::SubmitPanic) => panic!("a panic of the test"),

@@ -18,6 +18,8 @@ pub struct Fake {
     pub(super) time_per_row: Duration,
     pub(super) time_per_pass: Duration,
     log: Arc<Mutex<Log>>,
+    /// How many passes of each slot have failed on any part of a model.
+    failures: Arc<Mutex<Vec<u64>>>,
 }
 
 impl Default for Fake {
@@ -36,6 +38,7 @@ impl Default for Fake {
             time_per_row: Duration::ZERO,
             time_per_pass: Duration::ZERO,
             log: Arc::default(),
+            failures: Arc::default(),
         }
     }
 }
@@ -45,6 +48,21 @@ impl Fake {
     pub fn pipelined(depth: usize, repeat: u32) -> Self {
         let fake = Self::default();
         Self { pipeline: Pipeline { depth, repeat, ..fake.pipeline }, ..fake }
+    }
+
+    /// The backend as a part of a model whose other part is `other`: parts after one that fails do not run its pass.
+    pub fn part_of(self, other: &Self) -> Self {
+        Self { failures: Arc::clone(&other.failures), ..self }
+    }
+
+    /// The number of failed passes of a slot, one more if its pass `fails`.
+    pub(super) fn failures_of(&self, slot: usize, fails: bool) -> u64 {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        if failures.len() <= slot {
+            failures.resize(slot + 1, 0);
+        }
+        failures[slot] += u64::from(fails);
+        failures[slot]
     }
 
     /// The backend whose results differ between the phases of prompts and decoding. They also

@@ -54,6 +54,10 @@ pub(in crate::api) async fn metrics(State(app): State<Arc<App>>) -> Response {
             loaded: served.is_some(),
             status: status.unwrap_or_default(),
             loras: model.map_or(0, |model| model.loras().len()),
+            devices: model.map_or_else(Vec::new, |model| {
+                let shares = model.placement().devices.iter();
+                shares.map(|share| (share.device.clone(), share.needs.most())).collect()
+            }),
         };
         let name = entry.config.name.clone();
         models.push((name.clone(), app.metrics.model(&name), gauges));

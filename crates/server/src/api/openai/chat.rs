@@ -138,7 +138,7 @@ pub(in crate::api) async fn create(
     let context = app.context(lease, &caller, request.options.cache_salt.as_deref());
     let head = json!({
         "id": new_id("chatcmpl-"), "object": "chat.completion.chunk", "created": now(),
-        "model": context.lease.name, "system_fingerprint": null,
+        "model": context.lease.name, "system_fingerprint": context.lease.fingerprint(),
     });
     let replies = generate::starting(request.compiles(), move || request.start(&context)).await?;
     let keep_alive = app.config.limits.keep_alive;

@@ -166,7 +166,10 @@ pub(in crate::api) async fn create(
     let context = app.context(lease, &caller, request.options.cache_salt.as_deref());
     let (id, created) = (new_id("cmpl-"), now());
     let name = context.lease.name.clone();
-    let head = json!({"id": id, "object": "text_completion", "created": created, "model": name});
+    let head = json!({
+        "id": id, "object": "text_completion", "created": created, "model": name,
+        "system_fingerprint": context.lease.fingerprint(),
+    });
     let (best_of, n) = (request.best_of, request.n);
     let started = context.clone();
     let (request, texts) = generate::starting(request.options.compiles(), move || {
