@@ -101,6 +101,8 @@ struct Loaded {
     effort_fits: bool,
     /// The times of a token of the whole model and of one at an effort, where they were measured.
     effort_times: Option<[Duration; 2]>,
+    /// Whether requests run the whole model in place of their efforts.
+    runs_whole: bool,
     /// The file of its calibration, if there is one, and whether this load has measured it.
     effort_table: Option<PathBuf>,
     measured_effort: bool,
@@ -285,6 +287,8 @@ impl Model {
             effort,
             effort_fits,
             effort_times,
+            runs_whole: !effort_fits
+                || effort_times.is_some_and(|[whole, less]: [Duration; 2]| less >= whole),
             effort_table,
             measured_effort: is_measured,
             decoding: decode::Decoding::default(),
@@ -335,10 +339,10 @@ impl Model {
         let guide = guide.filter(|_| options.max_tokens != Some(0));
         let loras = self.loaded.loras.of(options.loras.as_deref())?;
         let effort = options.effort.map_or(Ok(self.loaded.effort), effort_of)?;
+        // an effort of a model that has none is refused, unless its copies alone do not fit
         let effort = if self.loaded.effort_fits { effort } else { Effort::FULL };
         let effort = of_plan(effort, &self.loaded.plan)?;
-        let is_slower = self.loaded.effort_times.is_some_and(|[whole, less]| less >= whole);
-        let effort = if is_slower { Effort::FULL } else { effort };
+        let effort = if self.loaded.runs_whole { Effort::FULL } else { effort };
         let context = self.loaded.context;
         // tokens drawn on the host need it one by one; forced ones come whatever their bias, which
         // a draw among drafts cannot do
