@@ -133,7 +133,8 @@ impl Lines {
                     rest[i] = after;
                     mine
                 });
-                scope.spawn(move || self.pack_tiles(from, row_bytes, tiles, parts));
+                let is_last = tiles.end == self.tiles();
+                run(scope, is_last, move || self.pack_tiles(from, row_bytes, tiles, parts));
             }
         });
         // a thread sums all rows of some columns, in the order of rows
@@ -141,7 +142,7 @@ impl Lines {
         thread::scope(|scope| {
             for (i, norms) in norms.chunks_mut(4 * columns).enumerate() {
                 let columns = i * columns..self.cols.min((i + 1) * columns);
-                scope.spawn(move || {
+                run(scope, columns.end == self.cols, move || {
                     let all = column_norms(self.dtype, from, row_bytes, columns);
                     norms.copy_from_slice(bytemuck::cast_slice(&all));
                 });
@@ -212,4 +213,17 @@ fn column_norms(dtype: DType, from: &[u8], row_bytes: usize, columns: Range<usiz
         }
     }
     squares.into_iter().map(|square| square.sqrt() as f32).collect()
+}
+/// Runs work on a thread of its own, and the last on this one: browsers have no other.
+fn run<'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    is_last: bool,
+    work: impl FnOnce() + Send + 'scope,
+) {
+    match is_last {
+        true => work(),
+        false => {
+            scope.spawn(work);
+        }
+    }
 }
