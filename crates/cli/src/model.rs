@@ -248,6 +248,7 @@ mod tests {
                 "kv" | "quantize" => "q8_0",
                 "kv-memory" | "fit-margin" => "1G",
                 "gpu-layers" => "5",
+                "split" => "3,2",
                 "fit-budget" => "gpu:0=1G",
                 "lora" => "a.gguf=0.5",
                 "effort" => "0.5,mode=bucket,table=file",
