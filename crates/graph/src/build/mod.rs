@@ -61,7 +61,7 @@ pub struct BuildOptions {
     /// The pooling of embeddings in place of the file's, or of a language model's logits; `None` for
     /// what the file says.
     pub pooling: Option<PoolingType>,
-    /// Whether passes can keep the hidden states of their rows ([`Plan::hidden`]), of a language model.
+    /// Whether passes can keep the hidden states of their rows ([`Plan::exit`]), of a language model.
     pub hidden: bool,
 }
 
@@ -111,7 +111,7 @@ pub fn build_with(checkpoint: &Checkpoint, options: &BuildOptions) -> Result<Pla
 }
 
 /// Builds the plan of the head that predicts the token after the next one of a row, from the row's
-/// [hidden state](Plan::hidden) and its next token (multi-token prediction; DeepSeek-V3, arXiv
+/// [hidden state](Plan::exit) and its next token (multi-token prediction; DeepSeek-V3, arXiv
 /// 2412.19437, section 2.2). The input of a row is that next token; its own token is not read.
 ///
 /// It is the first of several heads. `None` if the file has none, or none of a known form.
