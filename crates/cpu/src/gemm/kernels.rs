@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::activations::Block;
 use super::job::Job;
 use super::panel::{Panel, panel, prefetch_job};
-use super::prefetch::{ROW_LEAD, ROWS_LEAD, RangePrefetch, prefetch_next_page, prefetch_packed};
+use super::prefetch::{ROW_LEAD, ROWS_LEAD, RangePrefetch, WIDE_ROW_LEAD, prefetch_packed};
 use super::tile::{BLOCK, CHUNK, Coding, Format, Tile, block_rows};
 use super::vectors::{Codes, Rows, Vectors};
 use crate::memory::prefetch::{Level, prefetch};
@@ -58,10 +58,8 @@ pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
                         let bytes = S::LANES * F::DTYPE.block_bytes() / groups;
                         if F::PACKED {
                             let from = block.first.wrapping_add(group * bytes);
-                            match S::LANES {
-                                16 => prefetch_next_page(from, bytes),
-                                _ => prefetch_packed(from, bytes, ROW_LEAD),
-                            }
+                            let lead = if S::LANES == 16 { WIDE_ROW_LEAD } else { ROW_LEAD };
+                            prefetch_packed(from, bytes, lead);
                         } else {
                             prefetch.advance(bytes);
                         }
