@@ -15,7 +15,7 @@ use crate::{Error, model::placement::Devices};
 /// assert_eq!("gpu:1".parse(), Ok(Device::Gpu(Some(1))));
 /// assert_eq!("gpu,cpu".parse(), Ok(Device::GpuAndCpu(None)));
 /// assert_eq!("gpu:0,gpu:1".parse::<Device>().unwrap().to_string(), "gpu:0,gpu:1");
-/// assert!("tpu".parse::<Device>().is_err());
+/// assert!("tpu".parse::<Device>().is_err() && "gpu:1,gpu:0".parse::<Device>().is_err());
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -49,17 +49,12 @@ impl Gpus {
         (0..64).filter(move |number| self.bits >> number & 1 == 1)
     }
 
-    /// Whether the CPU has the layers that do not fit them.
-    pub fn with_cpu(self) -> bool {
-        self.cpu
-    }
-
-    /// Parses at least two of `gpu:N`, with commas.
+    /// Parses at least two of `gpu:N` with commas, whose numbers ascend.
     fn parse(text: &str, cpu: bool) -> Option<Self> {
         let mut bits = 0_u64;
         for gpu in text.split(',') {
             let number: u32 = gpu.strip_prefix("gpu:")?.parse().ok()?;
-            let bit = 1_u64.checked_shl(number).filter(|bit| bits & bit == 0)?;
+            let bit = 1_u64.checked_shl(number).filter(|&bit| bit > bits)?;
             bits |= bit;
         }
         (bits.count_ones() > 1).then_some(Self { bits, cpu })
@@ -72,8 +67,8 @@ impl FromStr for Device {
     fn from_str(text: &str) -> Result<Self, String> {
         let fail = || {
             format!(
-                "'{text}' is no device, expected auto, cpu, gpu, gpu:N, or several with commas: \
-                 gpu:0,gpu:1 or gpu:N,cpu"
+                "'{text}' is no device, expected auto, cpu, gpu, gpu:N, or several with ascending \
+                 numbers and commas: gpu:0,gpu:1 or gpu:N,cpu"
             )
         };
         let (gpus, cpu) = match text.strip_suffix(",cpu") {

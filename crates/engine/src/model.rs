@@ -202,7 +202,7 @@ impl Model {
         let own = |weight: &&pelton_graph::Weight| !plan.weights.contains(weight);
         let of_head = head.iter().flat_map(|head| head.weights.iter().filter(own));
         let head_weights: u64 = of_head.map(weight).sum();
-        let weights = placement::file_bytes(&plan) + head_weights;
+        let weights = pelton_place::file_bytes(&plan) + head_weights;
         let head_caches = head.as_ref().map_or(0, |head| kv::full_length_bytes(options, head));
         let pooling = value_plans::pooling(&plan, options)?;
         let load = |plan: &Plan| -> Result<(Limits, Placement, Box<dyn Executable>), Error> {

@@ -173,7 +173,7 @@ fn several_cards_share_layers() {
     // a choice of the layers, in whole and wrong
     let given = |split: &[usize]| of(&[plenty; 2], false, options().split(split));
     assert_eq!(layers(&given(&[6, 2]).unwrap()), [6, 2]);
-    for split in [&[6, 3][..], &[8], &[4, 2, 2], &[9, 0]] {
+    for split in [&[6, 3][..], &[8], &[4, 2, 2], &[9, 0], &[usize::MAX, 9]] {
         let error = given(split).unwrap_err().to_string();
         assert!(error.contains("expected a number for each, 8 in all"), "{split:?}: {error}");
     }

@@ -19,5 +19,5 @@ mod tokens;
 
 pub use balance::balance;
 pub use cut::{borders, cut};
-pub use split::{Split, limits_of};
-pub use table::{DeviceShare, Placement};
+pub use split::{Split, file_bytes, limits_of};
+pub use table::{DeviceShare, Placement, Size};

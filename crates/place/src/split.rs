@@ -59,7 +59,7 @@ pub fn limits_of(part: &Plan, limits: &Limits) -> Limits {
 }
 
 /// Bytes of a plan's weights in their file.
-fn file_bytes(plan: &Plan) -> u64 {
+pub fn file_bytes(plan: &Plan) -> u64 {
     let bytes = plan.weights.iter().filter_map(|weight| weight.dtype.bytes_of(weight.len()));
     bytes.map(|bytes| bytes as u64).sum()
 }

@@ -111,8 +111,9 @@ impl fmt::Display for Placement {
     }
 }
 
-/// A number of bytes: `377 MiB`.
-struct Size(u64);
+/// A number of bytes, which displays as `377 MiB`.
+#[derive(Clone, Copy, Debug)]
+pub struct Size(pub u64);
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

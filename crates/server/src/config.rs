@@ -267,7 +267,7 @@ pub struct Config {
 }
 
 /// Where changes of cached prefixes are published, for routers that send a prompt to where its prefix is.
-/// They have the tokens of prompts, and whoever connects can read them.
+/// They have the tokens of prompts, and anyone who connects can read them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KvEvents {

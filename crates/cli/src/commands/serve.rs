@@ -131,8 +131,8 @@ pub(crate) struct Args {
     /// Name the metrics at /metrics as Pelton or as vLLM does
     #[arg(long, value_enum, value_name = "NAMES", default_value = "pelton")]
     metrics_names: Names,
-    /// Publish which prefixes are cached, for routers, over ZeroMQ in the form of vLLM's events. Whoever
-    /// connects to this address reads the tokens of prompts
+    /// Publish which prefixes are cached, for routers, over ZeroMQ in the form of vLLM's events. Anyone
+    /// who connects to this address reads the tokens of prompts
     #[arg(long, value_name = "HOST:PORT")]
     kv_events: Option<String>,
     /// Send past events again to those who ask for them on this address

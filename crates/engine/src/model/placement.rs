@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use pelton_graph::{Backend, BuildOptions, Error as GraphError, Limits, Plan};
-use pelton_place::{DeviceShare, Placement, Split, balance, borders, cut, limits_of};
+use pelton_place::{DeviceShare, Placement, Split, balance, borders, cut, file_bytes, limits_of};
 use pelton_weights::Checkpoint;
 
 use super::{draft, value_plans};
@@ -153,12 +153,6 @@ fn budget(options: &LoadOptions, device: &dyn Backend) -> Option<u64> {
     Some(free.saturating_sub(margin))
 }
 
-/// Bytes of a plan's weights in their file.
-pub(super) fn file_bytes(plan: &Plan) -> u64 {
-    let bytes = plan.weights.iter().filter_map(|weight| weight.dtype.bytes_of(weight.len()));
-    bytes.map(|bytes| bytes as u64).sum()
-}
-
 /// The plan of a checkpoint, before its steps are fused.
 pub(super) fn plan_of(checkpoint: &Checkpoint, options: &LoadOptions) -> Result<Plan, Error> {
     let build = BuildOptions {
@@ -216,7 +210,9 @@ impl<'a> Shares<'a> {
     ) -> Result<Vec<usize>, Error> {
         let first = first.unwrap_or(0);
         let all = self.plan.shape.layers;
-        if layers.len() != devices || layers.iter().sum::<usize>() + first != all {
+        if layers.len() != devices
+            || layers.iter().copied().fold(first, usize::saturating_add) != all
+        {
             let what = format!(
                 "{layers:?} layers on {devices} GPUs, expected a number for each, {} in all",
                 all - first.min(all)
@@ -231,11 +227,11 @@ impl<'a> Shares<'a> {
     }
 }
 
-/// The placements to choose from, the best first. The CPU has the embedding and the layers before `first`, if that is
+/// The placements to choose from, the best first, with `shares` where there are several GPUs. The CPU has the embedding and the layers before `first`, if that is
 /// given.
 fn candidates(
     devices: &Devices,
-    plan: &Plan,
+    shares: Option<&Shares<'_>>,
     options: &LoadOptions,
     first: Option<usize>,
 ) -> Result<Vec<Placed>, Error> {
@@ -244,13 +240,12 @@ fn candidates(
     let with =
         |cuts: Vec<usize>| Placed::split(all.clone(), first.into_iter().chain(cuts).collect());
     let count = devices.all.len();
-    if count == 1 {
+    let Some(shares) = shares else {
         return Ok(vec![match first {
             None => Placed::one(Arc::clone(devices.main())),
             Some(_) => with(Vec::new())?,
         }]);
-    }
-    let shares = Shares::new(plan)?;
+    };
     if !options.split.is_empty() {
         return Ok(vec![with(shares.given(first, &options.split, count)?)?]);
     }
@@ -278,8 +273,10 @@ pub(crate) fn choose(
         let what = format!("{:?} layers on one device, expected several GPUs", options.split);
         return Err(GraphError::Placement(what).into());
     }
+    let shares = (devices.all.len() > 1).then(|| Shares::new(plan)).transpose()?;
+    let candidates = |first| candidates(devices, shares.as_ref(), options, first);
     let best = |first| -> Result<Placed, Error> {
-        let mut all = candidates(devices, plan, options, first)?;
+        let mut all = candidates(first)?;
         Ok(all.swap_remove(0))
     };
     let Some(ram) = &devices.ram else {
@@ -302,8 +299,8 @@ pub(crate) fn choose(
     // the best one that fits; without the CPU's memory the best one, whose load says what is too large
     let firsts = [None].into_iter().chain(borders(plan).into_iter().map(Some));
     for first in firsts.take(if devices.spills { usize::MAX } else { 1 }) {
-        let candidates = match candidates(devices, plan, options, first) {
-            Ok(candidates) => candidates,
+        let all = match candidates(first) {
+            Ok(all) => all,
             // too few layers are left for all GPUs
             Err(error) if first.is_some() => {
                 tracing::debug!(first, %error, "no split");
@@ -311,7 +308,7 @@ pub(crate) fn choose(
             }
             Err(error) => return Err(error),
         };
-        for placed in candidates {
+        for placed in all {
             match placed.check(plan, options) {
                 Ok(()) => return Ok(placed),
                 Err(error) if first.is_none() => {

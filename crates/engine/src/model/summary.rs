@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, path::Path};
 
+use pelton_place::Size;
 use pelton_weights::Checkpoint;
 
 /// The share of a model's bytes from which a type of weights is named.
@@ -42,20 +43,6 @@ impl fmt::Display for Summary {
             write!(f, " of {}", self.longest_context)?;
         }
         write!(f, " tokens; on {}", self.device)
-    }
-}
-
-/// A number of bytes: `377 MiB`.
-struct Size(u64);
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mib = self.0 as f64 / f64::from(1 << 20);
-        match self.0 >> 20 {
-            0..10 => write!(f, "{mib:.1} MiB"),
-            10..10_240 => write!(f, "{mib:.0} MiB"),
-            _ => write!(f, "{:.1} GiB", mib / 1024.0),
-        }
     }
 }
 

@@ -89,6 +89,27 @@ fn many_that_decode_share_passes_with_prompts() {
     }
 }
 
+/// Over several devices half of the sequences, or a third, decode in each pass, and all of them in turn.
+#[test]
+fn cohorts_decode_in_turn() {
+    for (stages, most) in [(2, 3), (3, 2)] {
+        let mut fake = Fake::pipelined(stages + 1, 1).slow(Duration::from_micros(20));
+        fake.pipeline.stages = stages;
+        let model = model(&fake, &plain().context(500).max_concurrent(6));
+        let runs: Vec<_> =
+            (0..6).map(|i| submit(&model, greedy(prompt(10, i), 200)).unwrap()).collect();
+        runs.iter().for_each(|run| assert_eq!(run.finished().0.len(), 200));
+        let log = fake.log();
+        // while all six decode
+        let decoding = log.passes.iter().filter(|pass| pass.phase == Phase::Decode);
+        let rows: Vec<usize> = decoding.map(|pass| pass.rows.len()).collect();
+        let middle = &rows[rows.len() / 4..rows.len() / 2];
+        assert!(middle.iter().all(|&rows| rows == most), "{stages} devices: {middle:?}");
+        drop(log);
+        assert_sound(&fake);
+    }
+}
+
 #[test]
 fn prompts_share_a_pass() {
     let fake = Fake::default().slow(Duration::from_micros(20));
