@@ -16,18 +16,36 @@ use pelton_testing::{ModelSpec, Need, backend::Subject, skip};
 use common::{Runs, limits_for, run};
 
 fn gpu() -> Option<Arc<dyn Backend>> {
+    Some(Arc::new(opened()?.without_persistent()))
+}
+
+fn opened() -> Option<Gpu> {
     let Some(adapter) = adapters().into_iter().next() else {
         skip(Need::Gpu, "no Vulkan, Metal or DX12 adapter, not even in software");
         return None;
     };
-    Some(Arc::new(Gpu::open_checked(&adapter).unwrap().without_persistent()))
+    Some(Gpu::open_checked(&adapter).unwrap())
 }
 
 /// Two open instances of one adapter give the bits of one.
 #[test]
 fn two_instances_are_one() {
+    let (Some(first), Some(other)) = (gpu(), gpu()) else { return };
+    bits_of_one([first, other], &[0, 1, 2]);
+}
+
+/// So do two with persistent kernels.
+#[test]
+fn two_persistent_instances_are_one() {
+    // one workgroup waits for nobody, and Mesa ends a loop after 65,535 turns
+    let persistent = || Some(Arc::new(opened()?.with_persistent(1, 60_000)) as Arc<dyn Backend>);
+    let (Some(first), Some(other)) = (persistent(), persistent()) else { return };
+    bits_of_one([first, other], &[1]);
+}
+
+/// Compares a split before each of some layers with one device without persistent kernels.
+fn bits_of_one(devices: [Arc<dyn Backend>; 2], layers: &[usize]) {
     let Some(whole) = gpu() else { return };
-    let Some(other) = gpu() else { return };
     for spec in [ModelSpec::default(), ModelSpec::wide(DType::Q4_0)] {
         let checkpoint = Arc::new(spec.checkpoint());
         let plan = build(&checkpoint).unwrap();
@@ -37,9 +55,8 @@ fn two_instances_are_one() {
             backend.load(fused, Arc::clone(&checkpoint), limits, &mut |_, _| {}).unwrap()
         };
         let expected = run(&mut *load(&*whole, plan.clone()), &plan);
-        for layer in [0, 1, 2] {
-            let devices = vec![Arc::clone(&whole), Arc::clone(&other)];
-            let split = Split::new(devices, vec![layer]).unwrap();
+        for &layer in layers {
+            let split = Split::new(devices.to_vec(), vec![layer]).unwrap();
             let got = run(&mut *load(&split, plan.clone()), &plan);
             let difference = Runs::difference(&expected, &got);
             assert!(difference.is_none(), "{spec:?} before {layer}: {difference:?}");

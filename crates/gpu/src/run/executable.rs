@@ -181,7 +181,9 @@ struct GpuExecutable {
     written: Written,
     /// The dispatches `[classes, steps]` of each step, in the order of [`RowClass::ALL`].
     classes: [Vec<Vec<Dispatch>>; RowClass::ALL.len()],
-    /// The dispatches of each step of a decoding pass over a single row that is selected.
+    /// Whether steps select the rows that something is wanted of: those of a part before the last do not.
+    selects: bool,
+    /// The dispatches of each step of a decoding pass over a single row, selected where steps select.
     alone: Vec<Vec<Dispatch>>,
     /// The kernels of such passes whose layers are one dispatch each, if they are used.
     persistent: Option<Persistent>,
@@ -273,6 +275,7 @@ impl GpuExecutable {
         let in_flight = InFlight::new(&device, bytes)?;
         device.wait()?;
         compare(&device, &needs, before);
+        let selects = plan.steps.iter().any(|step| plan.step_rows(step) == Rows::Selected);
         Ok(Self {
             page_copies,
             tile_rows: attentions
@@ -296,6 +299,7 @@ impl GpuExecutable {
             inputs,
             written: Written::default(),
             classes,
+            selects,
             alone,
             persistent,
             redo,
@@ -325,6 +329,7 @@ impl GpuExecutable {
             }
             _ => Vec::new(),
         };
+        self.write_hidden(pass.phase, pass.rows.len(), pass.hidden);
         let Self { device, inputs, written, .. } = self;
         let counts = [pass.rows.len() as u32, selected.len() as u32];
         written.counts.write(device, &inputs.pass, &counts);
@@ -337,17 +342,10 @@ impl GpuExecutable {
         }
         written.rows.write(device, &inputs.rows, rows.as_flattened());
         written.selected.write(device, &inputs.selected, &selected);
-        let mut rest = pass.hidden;
-        for &given in self.plan.given(pass.phase) {
-            // the steps of the pass before have written it
-            let (own, others) = rest.split_at(pass.rows.len() * self.plan.buffer(given).width);
-            device.queue.write_buffer(&self.buffers[given.0], 0, bytemuck::cast_slice(own));
-            rest = others;
-        }
         if !tiles.is_empty() {
             device.queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(&tiles));
         }
-        let mut shape = PassShape::of(pass, selected, tiles.len());
+        let mut shape = PassShape::of(pass, selected, tiles.len(), self.selects);
         let mut lives = Vec::new();
         if self.plan.has_effort() {
             let mut of_all = pass.efforts.to_vec();
@@ -370,8 +368,8 @@ impl GpuExecutable {
 
     /// The dispatches of a pass, step by step: none for steps that its phase does not run.
     fn dispatches(&self, shape: &PassShape) -> impl Iterator<Item = StepDispatches<'_>> {
-        let &PassShape { phase, rows, bound, tiles, distinct, sequences, below, .. } = shape;
-        let (selected, alone) = (shape.selected.len(), shape.alone());
+        let &PassShape { phase, rows, bound, tiles, distinct, sequences, below, alone, .. } = shape;
+        let selected = shape.selected.len();
         let running = self.plan.steps_of(phase);
         self.plan.steps.iter().enumerate().map(move |(i, step)| {
             let of_selected = self.plan.step_rows(step) == Rows::Selected;
@@ -459,7 +457,7 @@ impl Executable for GpuExecutable {
         let run = Run {
             // a draw that follows is not repeated
             persists: self.persistent.is_some()
-                && shape.alone()
+                && shape.alone
                 && shape.below == [0; 2]
                 && !pass.draws_later(),
             logits: wanted_logits(pass, &shape),
@@ -468,7 +466,7 @@ impl Executable for GpuExecutable {
             call,
             repeat: pass.repeat,
         };
-        let given = self.given(&run, words);
+        let given = self.given(&run, words, pass.hidden);
         let encoder = self.device.device.create_command_encoder(&Default::default());
         let recorded = self.recorded(&run, encoder, given.as_ref());
         let ticket = self.in_flight.submit(&self.device, recorded, call, pass.repeat)?;

@@ -220,14 +220,14 @@ impl InFlight {
     ) -> Result<(), Error> {
         let Some(pass) = self.passes.get(index) else { return Ok(()) };
         let (buffer, persistent) = (pass.buffer, pass.persistent);
+        let hidden = self.hidden.get(buffer).filter(|_| pass.hidden_bytes > 0);
         let mapped = [
-            (&self.samples[buffer], pass.sample_bytes > 0),
-            (&self.logits, pass.logits_bytes > 0),
-            (&self.dead[buffer], persistent),
+            Some(&self.samples[buffer]).filter(|_| pass.sample_bytes > 0),
+            Some(&self.logits).filter(|_| pass.logits_bytes > 0),
+            Some(&self.dead[buffer]).filter(|_| persistent),
+            hidden,
         ];
-        for (buffer, _) in mapped.iter().filter(|(_, mapped)| *mapped) {
-            buffer.unmap();
-        }
+        mapped.into_iter().flatten().for_each(wgpu::Buffer::unmap);
         let submission = self.send(device, recorded, buffer);
         if let Some(pass) = self.passes.get_mut(index) {
             pass.persistent = false;

@@ -1,6 +1,7 @@
 //! Measurements of single kernels for tuning, which no model needs.
 
 pub mod attention;
+pub mod links;
 
 use std::{sync::Arc, time::Instant};
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use pelton_graph::Error;
+use pelton_graph::{Error, Phase};
 
 use super::{
     GpuExecutable,
@@ -13,7 +13,7 @@ use crate::run::in_flight::{DEPTH, Recorded};
 
 impl GpuExecutable {
     /// The inputs of a pass, if it or one before it may have to run again.
-    pub(super) fn given(&mut self, run: &Run, words: PassWords) -> Option<Given> {
+    pub(super) fn given(&mut self, run: &Run, words: PassWords, hidden: &[f32]) -> Option<Given> {
         if !run.persists && self.redo.given.iter().all(Option::is_none) {
             return None;
         }
@@ -27,7 +27,8 @@ impl GpuExecutable {
         let pages = (0..self.plan.groups.len()).map(pages).collect();
         let copy = self.redo.next;
         self.redo.next = (copy + 1) % DEPTH;
-        Some(Given { run: run.clone(), words, draws: self.sample.written(), slots, pages, copy })
+        let (run, hidden, draws) = (run.clone(), hidden.to_vec(), self.sample.written());
+        Some(Given { run, words, hidden, draws, slots, pages, copy })
     }
 
     /// Records a pass.
@@ -122,7 +123,7 @@ impl GpuExecutable {
 
     /// Writes the inputs of a pass. Buffers then hold what `written` says of the newest pass.
     ///
-    /// The order of rows by sequence, hidden states and adapters are not among them:
+    /// The order of rows by sequence and adapters are not among them:
     /// [`persist::choose`](crate::persist::choose) refuses every plan that reads one of these.
     fn write(&self, given: &Given) {
         let (queue, inputs) = (&self.device.queue, &self.inputs);
@@ -134,6 +135,18 @@ impl GpuExecutable {
         queue.write_buffer(&inputs.selected, 0, bytemuck::cast_slice(selected));
         queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(tiles));
         queue.write_buffer(&inputs.lives, 0, bytemuck::cast_slice(lives));
+        self.write_hidden(run.shape.phase, rows.len(), &given.hidden);
+    }
+
+    /// Writes the values that go into the first step, where the pass before has left its own.
+    pub(super) fn write_hidden(&self, phase: Phase, rows: usize, hidden: &[f32]) {
+        let mut rest = hidden;
+        for &given in self.plan.given(phase) {
+            let (own, others) = rest.split_at(rows * self.plan.buffer(given).width);
+            let buffer = &self.buffers[given.0];
+            self.device.queue.write_buffer(buffer, 0, bytemuck::cast_slice(own));
+            rest = others;
+        }
     }
 
     fn write_pages(&self, given: &Given) {

@@ -31,6 +31,8 @@ pub(super) struct Run {
 pub(super) struct Given {
     pub(super) run: Run,
     pub(super) words: PassWords,
+    /// The values that go into the first step.
+    pub(super) hidden: Vec<f32>,
     /// Parameters and states of the draws.
     pub(super) draws: [Vec<u32>; 2],
     pub(super) slots: Vec<u32>,

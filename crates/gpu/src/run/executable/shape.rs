@@ -16,21 +16,20 @@ pub(super) struct PassShape {
     pub(super) sequences: usize,
     /// Rows of an effort below 1, and of those the selected ones.
     pub(super) below: [usize; 2],
+    /// Whether it is a decoding pass of one row, which is selected where steps select rows.
+    pub(super) alone: bool,
 }
 
 impl PassShape {
-    pub(super) fn of(pass: &Pass<'_>, selected: Vec<u32>, tiles: usize) -> Self {
+    /// The shape of a pass with so many tiles over a plan that `selects` rows or does not.
+    pub(super) fn of(pass: &Pass<'_>, selected: Vec<u32>, tiles: usize, selects: bool) -> Self {
         let bound = pass.rows.iter().map(|row| row.position as usize + 1).max().unwrap_or(0);
         let mut slots: Vec<u32> = pass.rows.iter().map(|row| row.slot).collect();
         slots.sort_unstable();
         let distinct = slots.windows(2).all(|pair| pair[0] != pair[1]);
         let (phase, rows) = (pass.phase, pass.rows.len());
-        Self { phase, rows, selected, bound, tiles, distinct, sequences: 0, below: [0; 2] }
-    }
-
-    /// Whether it is a decoding pass of one row, which is selected.
-    pub(super) fn alone(&self) -> bool {
-        self.phase == Phase::Decode && self.rows == 1 && self.selected.len() == 1
+        let alone = phase == Phase::Decode && rows == 1 && selected.len() == usize::from(selects);
+        Self { phase, rows, selected, bound, tiles, distinct, sequences: 0, below: [0; 2], alone }
     }
 }
 

@@ -247,6 +247,7 @@ fn dependent(device: &Arc<Device>, spec: &ModelSpec, positions: [usize; 2]) -> [
             distinct: true,
             sequences: 1,
             below: [0; 2],
+            alone: true,
         };
         executable.dispatches(&shape).map(|step| step.count().1).sum()
     })

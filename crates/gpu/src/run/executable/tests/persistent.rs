@@ -268,6 +268,68 @@ fn passes_that_run_again_keep_their_efforts() {
     assert_eq!(failing.redo.count, DEPTH);
 }
 
+/// The first and the last part of a model over two devices: values come in or go out in the middle.
+fn parts(spec: &ModelSpec) -> [Plan; 2] {
+    let plan = build(&spec.checkpoint()).unwrap();
+    let x = plan.steps[0].outputs[0];
+    let last_layer = plan.steps.iter().rposition(|step| step.layer.is_some()).unwrap();
+    let first = Plan {
+        steps: plan.steps[..=last_layer].to_vec(),
+        exit: vec![x],
+        logits: x,
+        ..plan.clone()
+    };
+    let last = Plan { steps: plan.steps[1..].to_vec(), entry: vec![x], ..plan };
+    [first, last].map(|part| part.keep_used().fuse(&all))
+}
+
+/// Parts of a model persist, and their failed passes run again from the values of their own.
+#[test]
+fn parts_persist_and_run_again() {
+    let Some(device) = coherent() else { return };
+    let spec = ModelSpec::wide(DType::Q4_0);
+    let run = |executable: &mut GpuExecutable, fails: bool| -> Vec<Vec<f32>> {
+        let edits = [TableEdit { group: 0, slot: 1, first: 0, pages: &[2] }];
+        if fails {
+            let (words, offset) = executable.persistent.as_ref().unwrap().dead();
+            executable.device.queue.write_buffer(&words, offset, &[1, 0, 0, 0]);
+        }
+        let is_last = executable.plan.exit.is_empty();
+        let submit = |position: u32| {
+            let rows = [Row { input: Input::Token(5 + position), position, slot: 1 }];
+            let width = if is_last { spec.hidden } else { 0 };
+            let hidden: Vec<f32> = (0..width).map(|i| (i as f32 * 0.7).sin()).collect();
+            let draw = Draw { log_probs: Some(3), ..Draw::GREEDY };
+            let want = Want::Sample(SampleWant { row: 0, draw, recent: &[], pending: 0 });
+            let wants = if is_last { vec![want] } else { Vec::new() };
+            let tables = if position == 0 { &edits[..] } else { &[] };
+            let pass = Pass { tables, ..Pass::new(Phase::Decode, &rows, &wants) };
+            let pass = Pass { hidden: &hidden, keeps_hidden: !is_last, ..pass };
+            executable.submit(&pass).unwrap()
+        };
+        let tickets: Vec<_> = (0..DEPTH as u32).map(submit).collect();
+        let take = |ticket| {
+            let outputs = executable.take(ticket).unwrap();
+            let likely = outputs.samples.iter().flat_map(|sample| &sample.log_probs);
+            let likely = likely.flat_map(|log_probs| &log_probs.top).map(|of| of.0 as f32 + of.1);
+            outputs.hidden.iter().copied().chain(likely).collect()
+        };
+        tickets.into_iter().map(take).collect()
+    };
+    for plan in parts(&spec) {
+        let load = |mode| with_plan(&device, &spec, plan.clone(), mode);
+        let expected = run(&mut load(Mode::Off), false);
+        assert!(expected.iter().all(|values| values.len() >= 3));
+        let mut failing = load(Mode::Forced { groups: 1, turns: TURNS });
+        assert!(failing.persistent.is_some());
+        assert_eq!(run(&mut failing, true), expected);
+        assert_eq!(failing.redo.count, DEPTH);
+        let mut persistent = load(Mode::Forced { groups: 1, turns: TURNS });
+        assert_eq!(run(&mut persistent, false), expected);
+        assert!(persistent.persistent.is_some());
+    }
+}
+
 /// A pass whose results are lost is taken, so that it does not block later ones.
 #[test]
 fn failed_passes_are_taken() {
