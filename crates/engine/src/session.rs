@@ -200,12 +200,29 @@ impl Session {
     ///
     /// If the backend has no clock for single steps, or one pass cannot run the tokens.
     pub fn profile(&mut self, tokens: &[u32], passes: usize) -> Result<Profile, Error> {
+        self.profile_as(self.phase_of(tokens), tokens, passes)
+    }
+
+    /// The same with the tokens as rows of decoding, as those of several sequences or of drafts are.
+    ///
+    /// # Errors
+    ///
+    /// As [`profile`](Self::profile), and if a decoding pass cannot have so many rows: at least 16 are possible.
+    pub fn profile_decode(&mut self, tokens: &[u32], passes: usize) -> Result<Profile, Error> {
+        self.profile_as(Phase::Decode, tokens, passes)
+    }
+
+    fn profile_as(
+        &mut self,
+        phase: Phase,
+        tokens: &[u32],
+        passes: usize,
+    ) -> Result<Profile, Error> {
         self.begin(tokens)?;
         self.grown(self.position + tokens.len())?;
         let rows = rows(tokens, self.position);
         let wants = [Want::Logits { row: (tokens.len() as u32).saturating_sub(1) }];
         let tables = edits(&self.pages);
-        let phase = self.phase_of(tokens);
         let efforts = vec![self.effort; rows.len()];
         let pass = Pass { tables: &tables, efforts: &efforts, ..Pass::new(phase, &rows, &wants) };
         let profile = self.resources.runner.profile(&pass, passes)?;

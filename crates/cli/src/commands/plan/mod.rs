@@ -171,7 +171,8 @@ fn print_json(
         },
         "rates": {
             "read_bytes_per_second": rates.read, "cache_bytes_per_second": rates.cache,
-            "operations_per_second": rates.multiply, "step_seconds": rates.step,
+            "operations_per_second": rates.multiply, "operations_per_second_of_few_rows": rates.few,
+            "step_seconds": rates.step,
         },
         "decode_tokens_per_second": figures.streams as f64 / figures.seconds,
         "token_milliseconds": figures.seconds * 1e3,
