@@ -18,7 +18,7 @@ use crate::{
         to_q8::UNIT,
     },
     lower::live_sizes as live,
-    weights::{SIDES, has_buckets, is_partial},
+    weights::{SIDES, groups_of, has_buckets, is_partial},
 };
 
 /// Offsets of bindings in a buffer are multiples of this on every GPU.
@@ -56,6 +56,8 @@ pub(crate) struct Inputs<B = wgpu::Buffer> {
     /// Whether the plan has sorted buckets, and whether all rows are multiplied by them.
     buckets: bool,
     partial: bool,
+    /// Whether matrices lie in input-major order too.
+    has_lines: bool,
     /// The newest tokens `[slots, RECENT]` u32: that of position p at p % RECENT.
     pub(crate) recent: B,
 }
@@ -98,6 +100,7 @@ impl<B> Inputs<B> {
             curves,
             buckets: has_buckets(plan),
             partial: is_partial(plan),
+            has_lines: plan.steps.iter().any(|step| !groups_of(plan, &step.op).is_empty()),
             pass: buffer("pass", 8)?,
             rows: buffer("rows", 16 * limits.rows as u64)?,
             selected: buffer("selected", 4 * limits.wants as u64)?,
@@ -143,9 +146,9 @@ impl Inputs {
         words
     }
 
-    /// Whether a row of an effort is in the kernels for rows below 1.
+    /// Whether a row of an effort is in the kernels for rows below 1: matrices of some formats are multiplied whole.
     pub(crate) fn is_below(&self, effort: Effort) -> bool {
-        !effort.is_full() || self.partial
+        (!effort.is_full() && (self.buckets || self.has_lines)) || self.partial
     }
 
     /// The word of a row for a matrix; 0 if it runs densely.

@@ -157,6 +157,24 @@ fn rows_of_effort_1_persist() {
     assert!(expected.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits()));
 }
 
+/// Rows of every effort persist where all matrices are multiplied whole, as those in Q4_0 are.
+#[test]
+fn whole_products_persist_at_every_effort() {
+    let Some(device) = coherent() else { return };
+    let spec = ModelSpec::wide(DType::Q4_0);
+    let mut executable =
+        with_plan(&device, &spec, with_effort(&spec), Mode::Forced { groups: 1, turns: TURNS });
+    let rows = [Row { input: Input::Token(5), position: 0, slot: 0 }];
+    let wants = [Want::Sample(SampleWant { row: 0, draw: Draw::GREEDY, recent: &[], pending: 0 })];
+    let tables = [TableEdit { group: 0, slot: 0, first: 0, pages: &[0] }];
+    let efforts = [Effort::new(0.5).unwrap()];
+    let pass = Pass::new(Phase::Decode, &rows, &wants);
+    let ticket = executable.submit(&Pass { tables: &tables, efforts: &efforts, ..pass }).unwrap();
+    let persists = |given: &Option<redo::Given>| given.as_ref().is_some_and(|of| of.run.persists);
+    assert!(executable.redo.given.iter().all(persists));
+    executable.take(ticket).unwrap();
+}
+
 /// Three passes in flight, whose first ran into a spin without end: all run again, from the tokens and
 /// pages of their time.
 #[test]
