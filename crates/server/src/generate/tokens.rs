@@ -13,13 +13,13 @@ use std::{
 
 use futures_core::Stream;
 use pelton::{
-    AsyncTokenStream, FinishReason, GenerateOptions, Prompt, PromptToken, Stats, Token, Tokenizer,
+    AsyncTokenStream, FinishReason, GenerateOptions, PromptToken, Stats, Token, Tokenizer,
 };
 
 use crate::{
     error::ApiError,
     metrics::{LoraUse, ModelMetrics, Outcome},
-    models::Lease,
+    models::{Lease, Place},
 };
 
 /// The time within which tokens are taken together, after a task was woken for a token. A thread that
@@ -54,6 +54,8 @@ pub(crate) struct End {
 /// The tokens of one request. Dropping it cancels the request.
 pub(crate) struct TokenRun {
     stream: AsyncTokenStream,
+    /// Where it runs.
+    place: Place,
     context: Context,
     stops: Vec<String>,
     /// All ids, where the stop string is looked for; empty without several stop strings.
@@ -72,16 +74,17 @@ impl TokenRun {
     /// Submits a request.
     pub(crate) fn start(
         context: &Context,
-        prompt: Prompt,
-        options: GenerateOptions,
+        prompt: &[u32],
+        options: &GenerateOptions,
     ) -> Result<Self, ApiError> {
         let stops = options.stop.clone();
         let loras = options.loras.iter().flatten().map(|lora| lora.name.clone()).collect();
         let loras = LoraUse::new(&context.metrics.loras, loras);
-        let stream = context.lease.model()?.stream(prompt, options)?;
+        let (stream, place) = context.lease.replicas()?.stream(prompt, options)?;
         context.usage.add_prompt(stream.stats().prompt_tokens);
         Ok(Self {
             stream,
+            place,
             context: context.clone(),
             stops,
             ids: Vec::new(),
@@ -99,6 +102,7 @@ impl TokenRun {
         match self.item().await {
             None => Ok(None),
             Some(Ok(token)) => {
+                self.place.push(token.id);
                 self.loras.run();
                 let metrics = &self.context.metrics;
                 metrics.generation_tokens.fetch_add(1, Ordering::Relaxed);
