@@ -45,7 +45,7 @@ fn wait_for(server: &TestServer, expected: [f64; 2]) {
 }
 
 /// A text that is generated until the stream is dropped.
-fn busy(server: &TestServer, tokens: usize) -> TcpStream {
+pub(crate) fn busy(server: &TestServer, tokens: usize) -> TcpStream {
     let body = json!({"prompt": "Once", "max_tokens": tokens, "ignore_eos": true, "stream": true});
     let body = body.to_string();
     let mut stream = server.connect();
@@ -199,6 +199,7 @@ fn texts_of_a_batch_are_embedded_by_all() {
     let of = |replicas: usize| {
         let server = start(|config| {
             config.replicas = replicas;
+            config.load = config.load.clone().context(64);
             config.models = vec![model.clone()];
         });
         let texts: Vec<Vec<usize>> = (0..40).map(|i| vec![1 + i % 20, 2, 3 + i % 7]).collect();
