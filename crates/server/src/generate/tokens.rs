@@ -5,21 +5,17 @@
 
 use std::{
     future::poll_fn,
-    pin::Pin,
     sync::{Arc, atomic::Ordering},
     task::{Context as TaskContext, Poll, Waker},
     time::{Duration, Instant},
 };
 
-use futures_core::Stream;
-use pelton::{
-    AsyncTokenStream, FinishReason, GenerateOptions, PromptToken, Stats, Token, Tokenizer,
-};
+use pelton::{FinishReason, GenerateOptions, PromptToken, Stats, Token, Tokenizer};
 
 use crate::{
     error::ApiError,
     metrics::{LoraUse, ModelMetrics, Outcome},
-    models::{Lease, Place},
+    models::{Lease, Run},
 };
 
 /// The time within which tokens are taken together, after a task was woken for a token. A thread that
@@ -53,9 +49,7 @@ pub(crate) struct End {
 
 /// The tokens of one request. Dropping it cancels the request.
 pub(crate) struct TokenRun {
-    stream: AsyncTokenStream,
-    /// Where it runs.
-    place: Place,
+    run: Run,
     context: Context,
     stops: Vec<String>,
     /// All ids, where the stop string is looked for; empty without several stop strings.
@@ -80,11 +74,10 @@ impl TokenRun {
         let stops = options.stop.clone();
         let loras = options.loras.iter().flatten().map(|lora| lora.name.clone()).collect();
         let loras = LoraUse::new(&context.metrics.loras, loras);
-        let (stream, place) = context.lease.replicas()?.stream(prompt, options)?;
-        context.usage.add_prompt(stream.stats().prompt_tokens);
+        let run = context.lease.replicas()?.stream(prompt, options)?;
+        context.usage.add_prompt(run.stream().stats().prompt_tokens);
         Ok(Self {
-            stream,
-            place,
+            run,
             context: context.clone(),
             stops,
             ids: Vec::new(),
@@ -102,12 +95,11 @@ impl TokenRun {
         match self.item().await {
             None => Ok(None),
             Some(Ok(token)) => {
-                self.place.push(token.id);
                 self.loras.run();
                 let metrics = &self.context.metrics;
                 metrics.generation_tokens.fetch_add(1, Ordering::Relaxed);
                 self.context.usage.add_generated(1);
-                match self.times.next(|| Look::from(&self.stream.stats())) {
+                match self.times.next(|| Look::from(&self.run.stream().stats())) {
                     Time::First(time) => metrics.first_token.observe(time.as_secs_f64()),
                     Time::Later(time) => metrics.inter_token.observe(time.as_secs_f64()),
                 }
@@ -134,29 +126,29 @@ impl TokenRun {
         if let Some(rest) = self.rest.filter(|rest| are_fast && *rest > Instant::now()) {
             tokio::time::sleep_until(rest.into()).await;
         }
-        let item = poll_fn(|context| Pin::new(&mut self.stream).poll_next(context)).await;
+        let item = poll_fn(|context| self.run.poll_next(context)).await;
         self.rest = Some(Instant::now() + TOGETHER);
         item
     }
 
     /// The next item if it is there.
     fn ready(&mut self) -> Poll<Option<Result<Token, pelton::Error>>> {
-        Pin::new(&mut self.stream).poll_next(&mut TaskContext::from_waker(Waker::noop()))
+        self.run.poll_next(&mut TaskContext::from_waker(Waker::noop()))
     }
 
     /// The tokens of the prompt with their log-probabilities, with the first token or the end.
     pub(crate) fn prompt(&self) -> &[PromptToken] {
-        self.stream.prompt()
+        self.run.stream().prompt()
     }
 
     /// The sizes and times so far.
     pub(crate) fn stats(&self) -> Stats {
-        self.stream.stats()
+        self.run.stream().stats()
     }
 
     /// Why the text ended, after the last token.
     pub(crate) fn finish_reason(&self) -> FinishReason {
-        self.stream.finish_reason().unwrap_or(FinishReason::Cancelled)
+        self.run.stream().finish_reason().unwrap_or(FinishReason::Cancelled)
     }
 
     /// The tokenizer of the model.
@@ -174,7 +166,7 @@ impl TokenRun {
             _ => Outcome::Abort,
         });
         let stop = (reason == FinishReason::Stop).then(|| self.stop_string()).flatten();
-        End { reason, stats: self.stream.stats(), stop }
+        End { reason, stats: self.stats(), stop }
     }
 
     /// The stop string that came: the one that ends first.
@@ -192,7 +184,7 @@ impl TokenRun {
         if !self.counted {
             self.counted = true;
             let seconds = self.begun.elapsed().as_secs_f64();
-            self.context.metrics.end(outcome, &self.stream.stats(), seconds);
+            self.context.metrics.end(outcome, &self.stats(), seconds);
         }
     }
 }

@@ -167,7 +167,7 @@ impl Place {
     }
 
     /// The text goes on with a token, so that a longer prompt can find it at the same replica.
-    pub(crate) fn push(&mut self, token: u32) {
+    pub(super) fn push(&mut self, token: u32) {
         let Self { balance, replica, end } = self;
         if balance.requests.len() > 1
             && let Some(page) = balance.push(end, token)

@@ -15,5 +15,5 @@ pub(crate) use file::ModelFile;
 pub(crate) use listener::Turn;
 pub(crate) use load::Engines;
 pub(crate) use registry::Registry;
-pub(crate) use replicas::{Replica, Replicas};
+pub(crate) use replicas::{Replica, Replicas, Run};
 pub(crate) use served::{Kind, Served};

@@ -1,8 +1,13 @@
 //! The replicas of a model of text: whole copies, each on a device of its own, or on its threads of the CPU.
 
-use std::sync::Arc;
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
 
-use pelton::{AsyncTokenStream, Error, GenerateOptions, Model, Prompt, Status};
+use futures_core::Stream;
+use pelton::{AsyncTokenStream, Error, GenerateOptions, Model, Prompt, Status, Token};
 
 use super::balance::{self, Balance, Place, Prefix, Set};
 
@@ -20,6 +25,15 @@ pub(crate) struct Replica<'a> {
     pub(crate) requests: usize,
     /// Why it answers no more, if it was given up.
     pub(crate) gone: Option<Error>,
+}
+
+/// A text that a replica generates. If that is given up before the first token, another one begins anew.
+pub(crate) struct Run {
+    replicas: Replicas,
+    stream: AsyncTokenStream,
+    place: Place,
+    /// The prompt and the options, until the first token.
+    again: Option<(Vec<u32>, GenerateOptions)>,
 }
 
 impl Replicas {
@@ -81,7 +95,15 @@ impl Replicas {
     /// # Errors
     ///
     /// As [`Model::stream`].
-    pub(crate) fn stream(
+    pub(crate) fn stream(&self, tokens: &[u32], options: &GenerateOptions) -> Result<Run, Error> {
+        let (stream, place) = self.submit_text(tokens, options)?;
+        // a constraint takes long to compile, and a task that waits for tokens must not do that
+        let moves = self.count() > 1 && options.constraint.is_none();
+        let again = moves.then(|| (tokens.to_vec(), options.clone()));
+        Ok(Run { replicas: self.clone(), stream, place, again })
+    }
+
+    fn submit_text(
         &self,
         tokens: &[u32],
         options: &GenerateOptions,
@@ -136,11 +158,41 @@ impl Replicas {
     }
 }
 
+impl Run {
+    /// The next token.
+    pub(crate) fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Token, Error>>> {
+        loop {
+            let item = ready!(Pin::new(&mut self.stream).poll_next(context));
+            let again = self.again.take();
+            let Some((tokens, options)) =
+                again.filter(|_| matches!(item, Some(Err(Error::Gone(_)))))
+            else {
+                if let Some(Ok(token)) = &item {
+                    self.place.push(token.id);
+                }
+                return Poll::Ready(item);
+            };
+            match self.replicas.submit_text(&tokens, &options) {
+                Ok((stream, place)) => (self.stream, self.place) = (stream, place),
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            }
+            self.again = Some((tokens, options));
+        }
+    }
+
+    /// The text so far, by its sizes and times.
+    pub(crate) fn stream(&self) -> &AsyncTokenStream {
+        &self.stream
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::{future::poll_fn, pin::Pin, time::Duration};
+    use std::{future::poll_fn, time::Duration};
 
-    use futures_core::Stream;
     use pelton::{Device, Engine, LoadOptions, ModelSource};
     use pelton_testing::fake::{self, Failure, Fake};
 
@@ -159,23 +211,45 @@ mod tests {
         (0..200).map(|i| (i * i + i * seed) % 50).collect()
     }
 
-    fn start(replicas: &Replicas, prompt: &[u32]) -> Result<(AsyncTokenStream, Place), Error> {
+    fn start(replicas: &Replicas, prompt: &[u32]) -> Result<Run, Error> {
         replicas.stream(prompt, &GenerateOptions::default().max_tokens(20))
     }
 
     /// The replica that answers, or the error.
     fn run(replicas: &Replicas, prompt: &[u32]) -> Result<usize, Error> {
-        let (mut stream, place) = start(replicas, prompt)?;
+        end(start(replicas, prompt)?)
+    }
+
+    fn end(mut run: Run) -> Result<usize, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let mut count = 0;
-            while let Some(token) = poll_fn(|cx| Pin::new(&mut stream).poll_next(cx)).await {
+            while let Some(token) = poll_fn(|context| run.poll_next(context)).await {
                 token?;
                 count += 1;
             }
             assert_eq!(count, 20);
-            Ok(place.replica())
+            Ok(run.place.replica())
         })
+    }
+
+    #[test]
+    fn requests_that_wait_move_to_another_one() {
+        let fakes = [Fake::default(), Fake::default()];
+        let replicas = replicas(&fakes, &LoadOptions::default());
+        (0..3).for_each(|i| fakes[0].fail_after(i, Failure::Take));
+        let runs: Vec<_> = (0..5).map(|_| start(&replicas, &prompt(1)).unwrap()).collect();
+        let ends: Vec<_> = runs.into_iter().map(end).collect();
+        assert!(
+            ends[..3].iter().all(|end| matches!(end, Err(Error::Graph(_) | Error::Pass(_)))),
+            "{ends:?}"
+        );
+        assert!(ends[3..].iter().all(|end| matches!(end, Ok(1))), "{ends:?}");
+        // all fail, and none is left
+        (0..3).for_each(|i| fakes[1].fail_after(i, Failure::Take));
+        let runs: Vec<_> = (0..5).map(|_| start(&replicas, &prompt(1))).collect();
+        let ends: Vec<_> = runs.into_iter().map(|run| run.and_then(end)).collect();
+        assert!(ends[3..].iter().all(|end| matches!(end, Err(Error::Gone(_)))), "{ends:?}");
     }
 
     #[test]
@@ -221,10 +295,10 @@ mod tests {
         waits(1);
         let second = start(&replicas, &prompt(1)).unwrap();
         let third = start(&replicas, &prompt(1)).unwrap();
-        assert_eq!([&first, &second, &third].map(|(_, place)| place.replica()), [0, 0, 1]);
+        assert_eq!([&first, &second, &third].map(|run| run.place.replica()), [0, 0, 1]);
         waits(2);
         let fourth = start(&replicas, &prompt(1)).unwrap();
-        assert_eq!(fourth.1.replica(), 1);
+        assert_eq!(fourth.place.replica(), 1);
         assert!(matches!(start(&replicas, &prompt(1)), Err(Error::Busy { .. })));
         let requests: Vec<usize> = replicas.all().map(|replica| replica.requests).collect();
         assert_eq!(requests, [2, 2]);

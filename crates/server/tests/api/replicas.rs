@@ -136,7 +136,7 @@ fn what_the_server_says_is_of_all_together() {
     assert_eq!(metric(&server, "pelton_requests_running{model=\"built-in\"}"), 2.0);
     let info = server.get("/server_info").ok();
     assert_eq!((&info["dp_size"], &info["max_running_requests"]), (&json!(2), &json!(8)));
-    // of each, four sequences of 1024 positions
+    // four sequences of 1024 positions at each
     assert_eq!(info["max_total_num_tokens"], 2 * 4096);
     assert_eq!(info["num_running_reqs"], 2);
     let one = json!({"device": "cpu, 1 thread", "requests": 1, "error": null});
