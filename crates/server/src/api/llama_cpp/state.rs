@@ -19,19 +19,14 @@ use crate::{
     models::{Replica, Replicas, Served},
 };
 
-/// The replicas of all models that were given up.
+/// The replicas of all models that were given up. No reasons: health needs no key.
 fn down(app: &App) -> Vec<Value> {
     let mut all = Vec::new();
     for entry in app.registry.entries() {
         let Some(served) = entry.loaded() else { continue };
-        for (replica, one) in served.replicas().into_iter().flat_map(Replicas::all).enumerate() {
-            if let Some(error) = &one.gone {
-                all.push(json!({
-                    "model": served.name, "replica": replica, "error": error.to_string(),
-                    "device": one.model.summary().device,
-                }));
-            }
-        }
+        let replicas = served.replicas().into_iter().flat_map(Replicas::all).enumerate();
+        let gone = replicas.filter(|(_, one)| one.gone.is_some());
+        all.extend(gone.map(|(i, _)| json!({"model": served.name, "replica": i})));
     }
     all
 }
