@@ -25,6 +25,7 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("grammar", &["grammar-file"]),
     ("json_schema", &["json-schema-file"]),
     ("parallel", &["max-num-seqs"]),
+    ("replicas", &["data-parallel-size", "dp-size"]),
     ("draft", &["model-draft"]),
 ];
 
@@ -34,6 +35,7 @@ const LETTERS: &[(&str, char)] = &[("seed", 's'), ("stop", 'r')];
 /// Names of several letters after one hyphen, which would be read as a letter with its value.
 const LONG_LETTERS: &[(&str, &str)] = &[
     ("-np", "--parallel"),
+    ("-dp", "--replicas"),
     ("-sys", "--system"),
     ("-md", "--draft"),
     ("-hf", "--hf-repo"),

@@ -128,6 +128,61 @@ impl Device {
         Gpus { bits, cpu: false }.numbers()
     }
 
+    /// The devices of `count` whole copies of a model: one for each GPU that is listed. [`Auto`](Self::Auto) and `gpu` are
+    /// the first GPUs with hardware. Copies on the CPU share it. A single copy has the whole device.
+    ///
+    /// ```
+    /// use pelton::Device;
+    ///
+    /// let listed: Device = "gpu:0,gpu:2".parse()?;
+    /// assert_eq!(listed.replicas(2)?, [Device::Gpu(Some(0)), Device::Gpu(Some(2))]);
+    /// assert_eq!(listed.replicas(1)?, [listed]);
+    /// assert!(listed.replicas(3).is_err() && Device::Cpu.replicas(0).is_err());
+    /// # Ok::<(), String>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the count is 0, or there are more or fewer GPUs than it. Also if the device has layers on both a GPU and the CPU.
+    pub fn replicas(self, count: usize) -> Result<Vec<Self>, String> {
+        self.replicas_of(count, hardware)
+    }
+
+    /// As [`replicas`](Self::replicas), with the numbers of the GPUs that `hardware` finds.
+    fn replicas_of(
+        self,
+        count: usize,
+        hardware: impl FnOnce() -> Vec<usize>,
+    ) -> Result<Vec<Self>, String> {
+        let gpus = match self {
+            _ if count == 0 => return Err("0 replicas, expected at least 1".to_owned()),
+            _ if count == 1 => return Ok(vec![self]),
+            Self::Cpu => return Ok(vec![Self::Cpu; count]),
+            Self::GpuAndCpu(_) | Self::Gpus(Gpus { cpu: true, .. }) => {
+                return Err(format!(
+                    "{count} replicas on {self}, expected GPUs alone: each has a whole model"
+                ));
+            }
+            Self::Auto | Self::Gpu(None) => {
+                let mut gpus = hardware();
+                if gpus.len() < count {
+                    return Err(format!(
+                        "{count} replicas on {self}, expected at most {}, the number of GPUs with hardware; \
+                         --device cpu runs replicas on the CPU",
+                        gpus.len()
+                    ));
+                }
+                gpus.truncate(count);
+                gpus
+            }
+            Self::Gpu(Some(_)) | Self::Gpus(_) => self.gpus().collect(),
+        };
+        match gpus.len() == count {
+            true => Ok(gpus.into_iter().map(|number| Self::Gpu(Some(number))).collect()),
+            false => Err(format!("{count} replicas on {self}, expected a list of as many GPUs")),
+        }
+    }
+
     /// Opens the device, and says why [`Auto`](Self::Auto) is no GPU; `threads` are for the CPU, and
     /// whether it may repack weights.
     pub(crate) fn open(
@@ -184,4 +239,52 @@ impl Device {
 #[cfg(feature = "gpu")]
 fn open_gpu(number: Option<usize>) -> Result<Arc<dyn Backend>, Error> {
     Ok(Arc::new(pelton_gpu::Gpu::open(&pelton_gpu::choose(number)?)?))
+}
+
+/// The numbers of the GPUs that are no drivers in software.
+#[cfg(feature = "gpu")]
+fn hardware() -> Vec<usize> {
+    let all = pelton_gpu::adapters().into_iter().enumerate();
+    all.filter(|(_, gpu)| gpu.kind() != pelton_gpu::Kind::Software)
+        .map(|(number, _)| number)
+        .collect()
+}
+
+#[cfg(not(feature = "gpu"))]
+fn hardware() -> Vec<usize> {
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_has_a_device() {
+        let of = |device: &str, count: usize| {
+            let device: Device = device.parse().unwrap();
+            // the first one is a driver in software
+            let devices = device.replicas_of(count, || vec![1, 2, 3])?;
+            Ok::<_, String>(devices.iter().map(Device::to_string).collect::<Vec<_>>().join(" "))
+        };
+        let ok = |text: &str| Ok::<_, String>(text.to_owned());
+        assert_eq!(of("auto", 2), ok("gpu:1 gpu:2"));
+        assert_eq!(of("gpu", 3), ok("gpu:1 gpu:2 gpu:3"));
+        assert_eq!(of("gpu:0,gpu:1", 2), ok("gpu:0 gpu:1"));
+        assert_eq!(of("cpu", 3), ok("cpu cpu cpu"));
+        for device in ["auto", "cpu", "gpu", "gpu:1", "gpu:0,cpu", "gpu:0,gpu:1", "gpu:0,gpu:1,cpu"]
+        {
+            assert_eq!(of(device, 1), ok(device));
+            assert!(of(device, 0).unwrap_err().contains("at least 1"));
+        }
+        let refusal = |device: &str, count: usize| of(device, count).unwrap_err();
+        assert!(refusal("auto", 4).contains("at most 3, the number of GPUs"));
+        assert!(refusal("gpu:0,gpu:1", 3).contains("3 replicas on gpu:0,gpu:1"));
+        for device in ["gpu:1", "gpu:0,gpu:1,gpu:2"] {
+            assert!(refusal(device, 2).contains("expected a list of as many GPUs"));
+        }
+        for device in ["gpu:0,cpu", "gpu:0,gpu:1,cpu"] {
+            assert!(refusal(device, 2).contains("GPUs alone"));
+        }
+    }
 }

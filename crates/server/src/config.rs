@@ -226,6 +226,9 @@ pub struct Config {
     pub load: LoadOptions,
     /// Where the models run.
     pub device: Device,
+    /// Whole copies of each model of text: one for each GPU of the device, as [`Device::replicas`] says, or several that
+    /// share the threads of the CPU.
+    pub replicas: usize,
     /// Threads on the CPU.
     pub threads: usize,
     /// Whether weights stay in the order of their file, as [`pelton::EngineBuilder::repack`] has it without it.
@@ -328,6 +331,7 @@ impl Default for Config {
             models: Vec::new(),
             load: LoadOptions::default().max_concurrent(4),
             device: Device::default(),
+            replicas: 1,
             threads: pelton::default_threads(),
             in_file_order: false,
             strict_models: false,

@@ -4,7 +4,7 @@ use std::{
     future::Future, io, net::SocketAddr, sync::Arc, thread::available_parallelism, time::Duration,
 };
 
-use pelton::{Device, Engine};
+use pelton::{Device, Engine, EngineBuilder};
 use tokio::{
     net::TcpListener,
     sync::{mpsc, watch},
@@ -20,7 +20,7 @@ use crate::{
     input::Bodies,
     kv_events::{Listeners, Names, Publisher},
     metrics::Metrics,
-    models::{Engines, Registry},
+    models::{Engines, REPLICAS_MAX, Registry},
     pulls::Pulls,
     salts::Salts,
     store::Store,
@@ -84,15 +84,12 @@ impl Server {
             config.models.push(ModelConfig::built_in());
         }
         check(&config)?;
-        let engine = Engine::builder().device(config.device).threads(config.threads);
-        let engine = engine.repack(!config.in_file_order);
+        let (device, replicas) = (config.device, config.replicas);
+        let engine = Engine::builder().threads(config.threads).repack(!config.in_file_order);
+        let threads = config.threads;
         let opened = tokio::task::spawn_blocking(move || {
-            let text = Arc::new(engine.clone().build()?);
-            let speech = match text.backend() {
-                "cpu" => Arc::new(engine.device(Device::Cpu).build()?),
-                _ => Arc::clone(&text),
-            };
-            Ok::<_, pelton::Error>(Engines { text, speech })
+            let devices = device.replicas(replicas).map_err(Error::Config)?;
+            Ok::<_, Error>(engines(&engine, &devices, threads)?)
         });
         let engines = opened.await.map_err(|error| Error::Config(error.to_string()))??;
         let address = (config.host.as_str(), config.port);
@@ -178,6 +175,27 @@ impl Server {
     }
 }
 
+/// Opens the devices of replicas. Those on the CPU share its threads, of which each has at least one.
+fn engines(
+    engine: &EngineBuilder,
+    devices: &[Device],
+    threads: usize,
+) -> Result<Engines, pelton::Error> {
+    let text = devices.iter().enumerate().map(|(i, &device)| {
+        let engine = match device {
+            Device::Cpu => engine.clone().threads((threads + i) / devices.len()),
+            _ => engine.clone(),
+        };
+        engine.device(device).build().map(Arc::new)
+    });
+    let text: Vec<Arc<Engine>> = text.collect::<Result<_, _>>()?;
+    let speech = match text.first() {
+        Some(first) if first.backend() != "cpu" => Arc::clone(first),
+        _ => Arc::new(engine.clone().device(Device::Cpu).build()?),
+    };
+    Ok(Engines { text, speech })
+}
+
 /// Loads the models that are to be there from the start; ends with an error only.
 async fn load(app: &App) -> Error {
     for entry in app.registry.entries().iter().filter(|_| !app.config.lazy) {
@@ -226,6 +244,20 @@ fn check(config: &Config) -> Result<(), Error> {
         if names[..i].contains(name) {
             return fail(format!("two models have the name {name}, expected different ones"));
         }
+    }
+    if !(1..=REPLICAS_MAX).contains(&config.replicas) {
+        return fail(format!("--replicas is {}, expected 1 to {REPLICAS_MAX}", config.replicas));
+    }
+    let parts = [
+        ("--split", !config.load.split.is_empty()),
+        ("--gpu-layers", config.load.gpu_layers.is_some()),
+    ];
+    if let Some((option, _)) = parts.iter().find(|(_, given)| *given && config.replicas > 1) {
+        return fail(format!(
+            "{option} shares the layers of a model, and each of {} replicas has all of them, expected \
+             one of the two options",
+            config.replicas
+        ));
     }
     if let Some(key) = config.all_keys().find(|key| key.secret.is_empty()) {
         return fail(format!("the API key {} is empty", key.name));

@@ -75,6 +75,11 @@ pub(crate) struct Args {
     /// Run at most N requests of a model at the same time; they share the memory for keys and values
     #[arg(long, value_name = "N", default_value_t = 4)]
     parallel: usize,
+    /// Run N whole copies of each model of text, one on each GPU: those of a list such as --device gpu:0,gpu:1, or
+    /// the first N. On the CPU they share its threads. A request goes to the copy that probably has the longest
+    /// part of its prompt cached, unless that is much busier. --parallel, --queue and --kv-memory are for each copy
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    replicas: usize,
     /// Let at most N requests wait for their start; answer further ones 429
     #[arg(long, value_name = "N", default_value_t = 256)]
     queue: usize,
@@ -375,6 +380,7 @@ fn config(args: &Args) -> Result<Config> {
     config.load = hub::localized(args.load.options(args.speculate.apply(load)), args.load.device)?;
     config.in_file_order = args.load.no_repack;
     config.device = args.load.device;
+    config.replicas = args.replicas;
     config.threads = args.load.threads();
     config.keys = keys(args)?;
     config.admin_keys = key_file(args.admin_key_file.as_deref())?;

@@ -395,6 +395,25 @@ fn memory_of_bodies() {
     assert!(grown < 200 << 20, "{} MiB", grown >> 20);
 }
 
+/// Whole copies on the CPU, whose threads they share.
+#[test]
+fn replicas() {
+    let server =
+        Server::start(&["built-in", "--replicas", "2", "--device", "cpu", "--threads", "3"]);
+    let info = server.get("/server_info");
+    assert_eq!(info["dp_size"], 2);
+    let device = |i: usize| info["replicas"][i]["device"].as_str().unwrap();
+    assert_eq!([device(0), device(1)], ["cpu, 1 thread", "cpu, 2 threads"]);
+    for (words, expected) in [
+        (&["--replicas", "0"][..], "--replicas is 0, expected 1 to 64"),
+        (&["--replicas", "3", "--device", "gpu:0,gpu:1"], "3 replicas on gpu:0,gpu:1"),
+        (&["-dp", "2", "--device", "cpu", "--split", "3,2"], "--split shares the layers"),
+    ] {
+        let said = refused(&[&["built-in"], words].concat());
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
 /// A template by its name is that of `pelton template`.
 #[test]
 fn a_named_template() {

@@ -1,5 +1,7 @@
 //! The load of a model.
 
+use std::iter::Sum;
+
 use crate::api::SpeculationStats;
 
 /// Pages of one cache group, by state.
@@ -52,4 +54,85 @@ pub struct Status {
     pub failed_passes: u64,
     /// Drafted tokens, and times of the passes that verified them, since the load.
     pub speculation: SpeculationStats,
+}
+
+impl PageCounts {
+    fn add(&mut self, other: &Self) {
+        let &Self { free, private, cached, evictable, total } = other;
+        self.free += free;
+        self.private += private;
+        self.cached += cached;
+        self.evictable += evictable;
+        self.total += total;
+    }
+}
+
+impl Status {
+    fn add(&mut self, other: &Self) {
+        let Self {
+            queued,
+            queued_tokens,
+            running,
+            prefilling,
+            preempted,
+            pages,
+            snapshots,
+            prefix_hit_tokens,
+            prefix_lookup_tokens,
+            ended,
+            generated_tokens,
+            preemptions,
+            evictions,
+            failed_passes,
+            speculation,
+        } = other;
+        self.queued += queued;
+        self.queued_tokens += queued_tokens;
+        self.running += running;
+        self.prefilling += prefilling;
+        self.preempted += preempted;
+        self.pages.resize(self.pages.len().max(pages.len()), PageCounts::default());
+        self.pages.iter_mut().zip(pages).for_each(|(own, other)| own.add(other));
+        self.snapshots.add(snapshots);
+        self.prefix_hit_tokens += prefix_hit_tokens;
+        self.prefix_lookup_tokens += prefix_lookup_tokens;
+        self.ended += ended;
+        self.generated_tokens += generated_tokens;
+        self.preemptions += preemptions;
+        self.evictions += evictions;
+        self.failed_passes += failed_passes;
+        self.speculation.add(speculation);
+    }
+}
+
+/// The load of several copies of a model.
+impl Sum for Status {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |mut sum, one| {
+            sum.add(&one);
+            sum
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_are_added() {
+        let pages = PageCounts { free: 1, private: 2, cached: 3, evictable: 1, total: 6 };
+        let one = Status {
+            queued: 1,
+            running: 2,
+            pages: vec![pages; 2],
+            snapshots: pages,
+            preemptions: 3,
+            ..Status::default()
+        };
+        let sum: Status = [one.clone(), Status::default(), one].into_iter().sum();
+        let twice = PageCounts { free: 2, private: 4, cached: 6, evictable: 2, total: 12 };
+        assert_eq!((sum.queued, sum.running, sum.preemptions), (2, 4, 6));
+        assert_eq!((sum.pages, sum.snapshots), (vec![twice; 2], twice));
+    }
 }

@@ -14,6 +14,15 @@ use crate::{
 const TOKEN_BYTES: usize = 64;
 
 impl Model {
+    /// Whether the model still answers. It is given up after three failed passes in a row.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gone`] with the reason if it was given up.
+    pub fn check(&self) -> Result<(), Error> {
+        self.shared.check()
+    }
+
     /// Checks that texts of so many bytes can fit into the context, which is known without their
     /// tokens if they are longer than the longest tokens.
     ///

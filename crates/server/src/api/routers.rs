@@ -12,7 +12,7 @@ use crate::{
     app::{App, Json},
     error::ApiError,
     generate,
-    models::Served,
+    models::{Replica, Served},
     wire::new_id,
 };
 
@@ -66,18 +66,26 @@ async fn first(app: &App) -> Result<Arc<Served>, ApiError> {
 /// `GET /server_info`: what the server can run at the same time.
 pub(super) async fn server_info(State(app): State<Arc<App>>) -> Result<Answer<Value>, ApiError> {
     let served = first(&app).await?;
-    let model = served.model()?;
-    let pages = model.status().pages.iter().map(|pages| pages.total).max().unwrap_or(0);
-    let status = model.status();
+    let (model, replicas) = (served.model()?, served.replicas()?);
+    let status = replicas.status();
+    let pages = status.pages.iter().map(|pages| pages.total).max().unwrap_or(0);
+    let count = replicas.count();
+    let one = |replica: Replica<'_>| {
+        json!({
+            "device": replica.model.summary().device, "requests": replica.requests,
+            "error": replica.gone.map(|error| error.to_string()),
+        })
+    };
+    let all: Vec<Value> = replicas.all().map(one).collect();
     Ok(Answer(json!({
         "version": format!("pelton {}", env!("CARGO_PKG_VERSION")),
         "model_path": served.name, "served_model_name": served.name,
         "context_length": model.context(), "page_size": PAGE,
         "max_total_num_tokens": pages * PAGE,
-        "max_running_requests": app.config.load.max_concurrent.unwrap_or(1),
-        "max_queued_requests": app.config.load.queue_requests,
+        "max_running_requests": count * app.config.load.max_concurrent.unwrap_or(1),
+        "max_queued_requests": count * app.config.load.queue_requests,
         "num_running_reqs": status.running, "num_waiting_reqs": status.queued + status.preempted,
-        "tp_size": 1, "dp_size": 1, "device": app.registry.backend(),
+        "tp_size": 1, "dp_size": count, "device": app.registry.backend(), "replicas": all,
     })))
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pelton::{
-    Constraint, Prompt,
+    Constraint,
     chat::{Chat, ChatPrompt, ToolChoice},
 };
 use serde_json::Value;
@@ -152,7 +152,7 @@ impl ChatRequest {
         let run = |i| {
             let options = self.options.of_text(i, context);
             let options = constrain_chat(options, &prompt, &self.options.output)?;
-            let run = TokenRun::start(context, Prompt::Tokens(tokens.clone()), options);
+            let run = TokenRun::start(context, &tokens, &options);
             let run = run.map_err(|error| self.refused(error, context))?;
             Ok(ReplyRun::new(run, prompt.parser(), tokens.clone()))
         };

@@ -5,21 +5,17 @@
 
 use std::{
     future::poll_fn,
-    pin::Pin,
     sync::{Arc, atomic::Ordering},
     task::{Context as TaskContext, Poll, Waker},
     time::{Duration, Instant},
 };
 
-use futures_core::Stream;
-use pelton::{
-    AsyncTokenStream, FinishReason, GenerateOptions, Prompt, PromptToken, Stats, Token, Tokenizer,
-};
+use pelton::{FinishReason, GenerateOptions, PromptToken, Stats, Token, Tokenizer};
 
 use crate::{
     error::ApiError,
     metrics::{LoraUse, ModelMetrics, Outcome},
-    models::Lease,
+    models::{Lease, Run},
 };
 
 /// The time within which tokens are taken together, after a task was woken for a token. A thread that
@@ -53,7 +49,7 @@ pub(crate) struct End {
 
 /// The tokens of one request. Dropping it cancels the request.
 pub(crate) struct TokenRun {
-    stream: AsyncTokenStream,
+    run: Run,
     context: Context,
     stops: Vec<String>,
     /// All ids, where the stop string is looked for; empty without several stop strings.
@@ -72,16 +68,16 @@ impl TokenRun {
     /// Submits a request.
     pub(crate) fn start(
         context: &Context,
-        prompt: Prompt,
-        options: GenerateOptions,
+        prompt: &[u32],
+        options: &GenerateOptions,
     ) -> Result<Self, ApiError> {
         let stops = options.stop.clone();
         let loras = options.loras.iter().flatten().map(|lora| lora.name.clone()).collect();
         let loras = LoraUse::new(&context.metrics.loras, loras);
-        let stream = context.lease.model()?.stream(prompt, options)?;
-        context.usage.add_prompt(stream.stats().prompt_tokens);
+        let run = context.lease.replicas()?.stream(prompt, options)?;
+        context.usage.add_prompt(run.stream().stats().prompt_tokens);
         Ok(Self {
-            stream,
+            run,
             context: context.clone(),
             stops,
             ids: Vec::new(),
@@ -103,7 +99,7 @@ impl TokenRun {
                 let metrics = &self.context.metrics;
                 metrics.generation_tokens.fetch_add(1, Ordering::Relaxed);
                 self.context.usage.add_generated(1);
-                match self.times.next(|| Look::from(&self.stream.stats())) {
+                match self.times.next(|| Look::from(&self.run.stream().stats())) {
                     Time::First(time) => metrics.first_token.observe(time.as_secs_f64()),
                     Time::Later(time) => metrics.inter_token.observe(time.as_secs_f64()),
                 }
@@ -130,29 +126,29 @@ impl TokenRun {
         if let Some(rest) = self.rest.filter(|rest| are_fast && *rest > Instant::now()) {
             tokio::time::sleep_until(rest.into()).await;
         }
-        let item = poll_fn(|context| Pin::new(&mut self.stream).poll_next(context)).await;
+        let item = poll_fn(|context| self.run.poll_next(context)).await;
         self.rest = Some(Instant::now() + TOGETHER);
         item
     }
 
     /// The next item if it is there.
     fn ready(&mut self) -> Poll<Option<Result<Token, pelton::Error>>> {
-        Pin::new(&mut self.stream).poll_next(&mut TaskContext::from_waker(Waker::noop()))
+        self.run.poll_next(&mut TaskContext::from_waker(Waker::noop()))
     }
 
     /// The tokens of the prompt with their log-probabilities, with the first token or the end.
     pub(crate) fn prompt(&self) -> &[PromptToken] {
-        self.stream.prompt()
+        self.run.stream().prompt()
     }
 
     /// The sizes and times so far.
     pub(crate) fn stats(&self) -> Stats {
-        self.stream.stats()
+        self.run.stream().stats()
     }
 
     /// Why the text ended, after the last token.
     pub(crate) fn finish_reason(&self) -> FinishReason {
-        self.stream.finish_reason().unwrap_or(FinishReason::Cancelled)
+        self.run.stream().finish_reason().unwrap_or(FinishReason::Cancelled)
     }
 
     /// The tokenizer of the model.
@@ -170,7 +166,7 @@ impl TokenRun {
             _ => Outcome::Abort,
         });
         let stop = (reason == FinishReason::Stop).then(|| self.stop_string()).flatten();
-        End { reason, stats: self.stream.stats(), stop }
+        End { reason, stats: self.stats(), stop }
     }
 
     /// The stop string that came: the one that ends first.
@@ -188,7 +184,7 @@ impl TokenRun {
         if !self.counted {
             self.counted = true;
             let seconds = self.begun.elapsed().as_secs_f64();
-            self.context.metrics.end(outcome, &self.stream.stats(), seconds);
+            self.context.metrics.end(outcome, &self.stats(), seconds);
         }
     }
 }

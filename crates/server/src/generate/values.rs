@@ -6,7 +6,7 @@ use pelton::{EmbedOptions, Embedding, Error, Prompt, RequestHandle, RerankOption
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::{blocking::blocking, tokens::Context};
-use crate::{error::ApiError, metrics::Outcome};
+use crate::{error::ApiError, metrics::Outcome, models::Place};
 
 /// The most requests of one HTTP request at the same time: others find a place in the queue.
 const AT_ONCE: usize = 64;
@@ -22,6 +22,22 @@ impl Drop for Unfinished {
 }
 
 type Sender<T> = UnboundedSender<(usize, Result<T, Error>)>;
+
+/// A callback of a request with a number, which leaves its place.
+fn answer<T>(
+    i: usize,
+    sender: Sender<T>,
+    place: Place,
+) -> impl FnOnce(Result<T, Error>) + Send + 'static
+where
+    T: Send + 'static,
+{
+    move |outcome| {
+        drop(place);
+        // the client may have gone
+        let _ = sender.send((i, outcome));
+    }
+}
 
 /// Submits the texts of a range until the queue is full; the error is that of the text after those
 /// that are submitted.
@@ -97,11 +113,10 @@ pub(crate) async fn embed(
 ) -> Result<Vec<Embedding>, ApiError> {
     (options.cache_salt, options.deadline) = (context.salt, context.deadline);
     options.client = context.client;
-    let (model, count_of) = (context.lease.model()?.clone(), texts.len());
+    let (replicas, count_of) = (context.lease.replicas()?.clone(), texts.len());
     let submit = move |i: usize, sender: Sender<Embedding>| {
-        model.submit_embedding(&texts[i], &options, move |outcome| {
-            // the client may have gone
-            let _ = sender.send((i, outcome));
+        replicas.submit(|model, place| {
+            model.submit_embedding(&texts[i], &options, answer(i, sender.clone(), place))
         })
     };
     let all = collect(count_of, submit, |one| context.usage.add_prompt(one.tokens)).await;
@@ -119,13 +134,12 @@ pub(crate) async fn rerank(
 ) -> Result<Vec<Score>, ApiError> {
     (options.cache_salt, options.deadline) = (context.salt, context.deadline);
     options.client = context.client;
-    let (model, count_of) = (context.lease.model()?.clone(), documents.len());
-    let encoder = model.clone();
+    let (replicas, count_of) = (context.lease.replicas()?.clone(), documents.len());
+    let encoder = replicas.first().clone();
     let query = blocking(move || Ok(encoder.rerank_query(&query)?)).await?;
     let submit = move |i: usize, sender: Sender<Score>| {
-        model.submit_rerank(&query, &documents[i], &options, move |outcome| {
-            // the client may have gone
-            let _ = sender.send((i, outcome));
+        replicas.submit(|model, place| {
+            model.submit_rerank(&query, &documents[i], &options, answer(i, sender.clone(), place))
         })
     };
     let all = collect(count_of, submit, |one| context.usage.add_prompt(one.tokens)).await;

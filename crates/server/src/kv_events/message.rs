@@ -1,4 +1,5 @@
-//! The content of a message, as msgpack: `[time, [event, ...], rank]`.
+//! The content of a message, as msgpack: `[time, [event, ...], rank]`. The rank is the number of the replica whose
+//! events these are, and nil for a model without others.
 //!
 //! An event is one of
 //! `["BlockStored", [id], parent, [token, ...], block_size, lora_id, medium, lora_name, extra_keys]`,
@@ -56,12 +57,12 @@ impl Names {
     }
 }
 
-/// The content of a message with events of this moment.
-pub(super) fn payload(events: &[CacheEvent], names: &Names) -> Vec<u8> {
+/// The content of a message with events of this moment, of the replica with a rank.
+pub(super) fn payload(events: &[CacheEvent], names: &Names, rank: Option<usize>) -> Vec<u8> {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let mut out = Vec::new();
     // writing to a vector does not fail
-    let _ = batch(&mut out, time, events, names);
+    let _ = batch(&mut out, time, events, names, rank);
     out
 }
 
@@ -74,6 +75,7 @@ fn batch(
     time: f64,
     events: &[CacheEvent],
     names: &Names,
+    rank: Option<usize>,
 ) -> Result<(), ValueWriteError> {
     write_array_len(out, 3)?;
     write_f64(out, time)?;
@@ -94,9 +96,10 @@ fn batch(
             }
         }
     }
-    // the rank in data parallelism, which one replica has none of
-    nil(out)?;
-    Ok(())
+    match rank {
+        Some(rank) => write_uint(out, rank as u64).map(drop),
+        None => nil(out),
+    }
 }
 
 fn stored(out: &mut Vec<u8>, page: &CachedPage, names: &Names) -> Result<(), ValueWriteError> {
@@ -135,6 +138,13 @@ fn stored(out: &mut Vec<u8>, page: &CachedPage, names: &Names) -> Result<(), Val
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_has_the_rank_of_a_replica() {
+        let names = Names { loras: Vec::new(), salts: Arc::default() };
+        let last = |rank| payload(&[CacheEvent::Removed(5)], &names, rank).pop();
+        assert_eq!([None, Some(0), Some(3)].map(last), [Some(0xc0), Some(0), Some(3)]);
+    }
 
     #[test]
     fn words_of_a_page() {

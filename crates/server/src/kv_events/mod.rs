@@ -61,16 +61,24 @@ impl Listeners {
     }
 }
 
+/// Events of one model, or of one of its replicas.
+struct Batch {
+    model: String,
+    /// The number of the replica; `None` for a model without others.
+    rank: Option<usize>,
+    events: Vec<CacheEvent>,
+}
+
 /// Publishes the events of models.
 #[derive(Clone, Debug)]
 pub(crate) struct Publisher {
-    events: mpsc::UnboundedSender<(String, Vec<CacheEvent>)>,
+    batches: mpsc::UnboundedSender<Batch>,
 }
 
 impl Publisher {
     /// Begins to publish, under topics `kv@POD@MODEL`.
     pub(crate) fn start(listeners: Listeners, pod: String, names: Names) -> Self {
-        let (events, received) = mpsc::unbounded_channel();
+        let (batches, received) = mpsc::unbounded_channel();
         let (published, _) = broadcast::channel(BEHIND_MAX);
         let kept = Arc::new(Mutex::new(Kept::default()));
         if let Some(replay) = listeners.replay {
@@ -78,31 +86,36 @@ impl Publisher {
         }
         tokio::spawn(sockets::publish(listeners.publish, published.clone()));
         tokio::spawn(number(received, pod, names, kept, published));
-        Self { events }
+        Self { batches }
     }
 
-    /// A function that publishes the events of a model.
-    pub(crate) fn of(&self, model: &str) -> impl Fn(Vec<CacheEvent>) + Send + Sync + 'static {
-        let (events, model) = (self.events.clone(), model.to_owned());
-        move |list| {
+    /// A function that publishes the events of a model, or of the replica with this rank.
+    pub(crate) fn of(
+        &self,
+        model: &str,
+        rank: Option<usize>,
+    ) -> impl Fn(Vec<CacheEvent>) + Send + Sync + 'static {
+        let (batches, model) = (self.batches.clone(), model.to_owned());
+        move |events| {
             // after the end of the server nobody hears
-            let _ = events.send((model.clone(), list));
+            let _ = batches.send(Batch { model: model.clone(), rank, events });
         }
     }
 }
 
 /// Gives events their numbers, keeps them and passes them on.
 async fn number(
-    mut received: mpsc::UnboundedReceiver<(String, Vec<CacheEvent>)>,
+    mut received: mpsc::UnboundedReceiver<Batch>,
     pod: String,
     names: Names,
     kept: Arc<Mutex<Kept>>,
     published: broadcast::Sender<Arc<Message>>,
 ) {
     let mut sequence = 0;
-    while let Some((model, events)) = received.recv().await {
+    while let Some(Batch { model, rank, events }) = received.recv().await {
         let topic = format!("kv@{pod}@{model}").into_bytes();
-        let message = Arc::new(Message { topic, sequence, payload: payload(&events, &names) });
+        let payload = payload(&events, &names, rank);
+        let message = Arc::new(Message { topic, sequence, payload });
         sequence += 1;
         kept.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&message));
         // without subscribers it is only kept

@@ -7,7 +7,7 @@ mod text;
 
 pub(crate) use loras::LoraUse;
 pub(crate) use model::{ModelMetrics, Outcome};
-pub(crate) use text::{Gauges, Http, render};
+pub(crate) use text::{Gauges, Http, ReplicaGauges, render};
 
 use std::{
     collections::BTreeMap,

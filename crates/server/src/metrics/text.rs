@@ -52,7 +52,17 @@ pub(crate) struct Gauges {
     pub(crate) status: Status,
     /// LoRA adapters that requests can name.
     pub(crate) loras: usize,
-    /// The devices of the model, and the bytes that it needs there.
+    /// Those of each replica of a model of text.
+    pub(crate) replicas: Vec<ReplicaGauges>,
+}
+
+/// One replica of a model at the moment.
+pub(crate) struct ReplicaGauges {
+    /// Whether it answers.
+    pub(crate) up: bool,
+    /// Its requests, those that wait included.
+    pub(crate) requests: usize,
+    /// Its devices, and the bytes that it needs there.
     pub(crate) devices: Vec<(String, u64)>,
 }
 
@@ -111,6 +121,28 @@ impl Writer<'_> {
             let labels = self.labels(model);
             let _ =
                 writeln!(self.out, "{}{name}{{{labels}}} {}", self.prefix, value(metrics, gauges));
+        }
+    }
+
+    /// A gauge with values of each replica, each of which has further labels.
+    fn replicas(
+        &mut self,
+        name: &str,
+        help: &str,
+        of: impl Fn(&ReplicaGauges) -> Vec<(String, u64)>,
+    ) {
+        self.head(name, "gauge", help);
+        for (model, _, gauges) in self.models {
+            for (replica, one) in gauges.replicas.iter().enumerate() {
+                for (more, value) in of(one) {
+                    let labels = self.labels(model);
+                    let _ = writeln!(
+                        self.out,
+                        "{}{name}{{{labels},replica=\"{replica}\"{more}}} {value}",
+                        self.prefix
+                    );
+                }
+            }
         }
     }
 
@@ -179,17 +211,18 @@ pub(crate) fn render(
         w.values(("cached_pages", "gauge", "Pages that later prompts can share"), |_, g| {
             g.status.pages.iter().map(|pages| pages.cached).max().unwrap_or(0)
         });
-        w.head("device_memory_bytes", "gauge", "Bytes that a model needs on a device");
-        for (model, _, gauges) in models {
-            let labels = w.labels(model);
-            for (device, bytes) in &gauges.devices {
-                let device = escaped(device);
-                let _ = writeln!(
-                    w.out,
-                    "{prefix}device_memory_bytes{{{labels},device=\"{device}\"}} {bytes}"
-                );
-            }
-        }
+        w.replicas("device_memory_bytes", "Bytes that a replica needs on a device", |one| {
+            let of_device = |(device, bytes): &(String, u64)| {
+                (format!(",device=\"{}\"", escaped(device)), *bytes)
+            };
+            one.devices.iter().map(of_device).collect()
+        });
+        w.replicas("replica_up", "Whether a replica answers", |one| {
+            vec![(String::new(), one.up.into())]
+        });
+        w.replicas("replica_requests", "Requests of a replica, those that wait included", |one| {
+            vec![(String::new(), one.requests as u64)]
+        });
         w.values(("page_evictions_total", "counter", "Cached pages that were evicted"), |_, g| {
             g.status.evictions
         });

@@ -268,7 +268,7 @@ impl Drop for Lease {
 mod tests {
     use pelton::{Device, Engine, LoadOptions, ModelSource};
 
-    use super::*;
+    use super::{super::Replicas, *};
 
     fn runtime() -> tokio::runtime::Runtime {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
@@ -282,7 +282,8 @@ mod tests {
         let options = LoadOptions::default().context(64);
         let engine = Engine::builder().device(Device::Cpu).threads(1).build()?;
         let model = engine.load(ModelSource::BuiltIn, &options)?;
-        Served::new(&ModelConfig::built_in(), model)
+        let replicas = Replicas::new(vec![model]).map_err(ApiError::internal)?;
+        Served::new(&ModelConfig::built_in(), replicas)
     }
 
     #[test]

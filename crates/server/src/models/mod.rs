@@ -1,13 +1,19 @@
 //! The models of the server: by name, loaded and unloaded at run time.
 
+mod balance;
 mod entry;
 mod file;
 mod listener;
+mod load;
 mod registry;
+mod replicas;
 mod served;
 
+pub(crate) use balance::{Place, REPLICAS_MAX};
 pub(crate) use entry::{Entry, Keep, Lease};
 pub(crate) use file::ModelFile;
 pub(crate) use listener::Turn;
-pub(crate) use registry::{Engines, Registry};
+pub(crate) use load::Engines;
+pub(crate) use registry::Registry;
+pub(crate) use replicas::{Replica, Replicas, Run};
 pub(crate) use served::{Kind, Served};

@@ -1,34 +1,20 @@
 //! Models by name.
 
-use std::{
-    sync::{Arc, PoisonError, RwLock},
-    time::Instant,
-};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::http::StatusCode;
-use pelton::{Engine, Error, LoadOptions, Model, ModelSource, SpeechOptions, graph::OutputKind};
+use pelton::LoadOptions;
 
 use super::{
     Kind, Served,
     entry::{Entry, Keep, Lease},
-    listener::Listener,
+    load::{Engines, Load},
 };
 use crate::{
     config::{Config, ModelConfig},
     error::ApiError,
     kv_events::Publisher,
 };
-
-/// The most windows of speech at the same time.
-const WINDOWS: usize = 64;
-
-/// The engines of the models.
-#[derive(Clone)]
-pub(crate) struct Engines {
-    pub(crate) text: Arc<Engine>,
-    /// On a CPU it has threads of its own, so that a window of speech keeps no text waiting.
-    pub(crate) speech: Arc<Engine>,
-}
 
 /// Models by name.
 pub(crate) struct Registry {
@@ -114,7 +100,12 @@ impl Registry {
 
     /// The name of the backend.
     pub(crate) fn backend(&self) -> &str {
-        self.engines.text.backend()
+        self.engines.backend()
+    }
+
+    /// The replicas of each model of text.
+    pub(crate) fn replicas(&self) -> usize {
+        self.engines.text.len()
     }
 
     /// How long a model stays without requests, unless they say.
@@ -207,12 +198,13 @@ impl Registry {
 
     /// Loads a model if it is not loaded. It goes on if the caller stops waiting.
     pub(crate) async fn load(&self, entry: &Arc<Entry>) -> Result<Arc<Served>, ApiError> {
-        let (config, engines) = (entry.config.clone(), self.engines.clone());
-        let mut options = self.options.clone();
-        if let Some(publisher) = &self.publisher {
-            options = options.cache_events(publisher.of(&config.name));
-        }
-        entry.load(move || load(&config, &engines, &options)).await
+        let load = Load {
+            config: entry.config.clone(),
+            engines: self.engines.clone(),
+            options: self.options.clone(),
+            publisher: self.publisher.clone(),
+        };
+        entry.load(move || load.run()).await
     }
 
     /// Begins to unload the models that no request has used for their time.
@@ -229,53 +221,4 @@ impl Registry {
             let _ = one.await;
         }
     }
-}
-
-fn load(
-    config: &ModelConfig,
-    engines: &Engines,
-    options: &LoadOptions,
-) -> Result<Served, ApiError> {
-    let begun = Instant::now();
-    let fail = |error: Error| {
-        ApiError::internal(format!("the model {} could not be loaded: {error}", config.name))
-    };
-    let source = config.path.as_ref().map_or(ModelSource::BuiltIn, ModelSource::from);
-    let model = match config.built_in_speech {
-        true => None,
-        false => match engines.text.load(source.clone(), options) {
-            Ok(model) => Some(model),
-            // the file is one of a model of speech
-            Err(Error::Output { .. }) => None,
-            Err(error) => return Err(fail(error)),
-        },
-    };
-    let (served, summary) = match model {
-        Some(model) => of_text(config, model)?,
-        None => {
-            let windows = options.max_concurrent.unwrap_or(1).clamp(1, WINDOWS);
-            let sizes = SpeechOptions::default().windows(windows).kv(options.kv);
-            let model = engines.speech.load_speech(source, &sizes).map_err(fail)?;
-            let summary =
-                format!("{} recognizes speech, on {}", model.name(), engines.speech.backend());
-            // the built-in model was trained on short texts before a window
-            let conditions = config.path.is_some();
-            let listener = Listener::new(model, options.queue_requests, conditions);
-            (Served::listening(config, listener), summary)
-        }
-    };
-    let seconds = begun.elapsed().as_secs_f64();
-    tracing::info!(model = config.name, seconds, "the model is loaded: {summary}");
-    Ok(served)
-}
-
-/// A loaded model of text, and what it is.
-fn of_text(config: &ModelConfig, model: Model) -> Result<(Served, String), ApiError> {
-    let summary = model.summary().to_string();
-    let answers = model.plan().output == OutputKind::Logits;
-    let served = Served::new(config, model)?;
-    if answers && !served.has_template {
-        tracing::info!(model = config.name, "no chat template: messages are joined by lines");
-    }
-    Ok((served, summary))
 }

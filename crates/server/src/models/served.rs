@@ -7,7 +7,7 @@ use pelton::{
 
 use serde_json::Value;
 
-use super::listener::Listener;
+use super::{listener::Listener, replicas::Replicas};
 use crate::{config::ModelConfig, error::ApiError};
 
 /// The template of models without one: the texts of all messages, a line each.
@@ -40,7 +40,7 @@ impl Kind {
 pub(crate) struct Served {
     pub(crate) name: String,
     /// `None` for one that recognizes speech, and after the unload.
-    model: Option<Model>,
+    replicas: Option<Replicas>,
     listener: Option<Listener>,
     template: Option<ChatTemplate>,
     /// Whether the model has a chat template.
@@ -52,10 +52,11 @@ pub(crate) struct Served {
 impl Served {
     /// The key of the software, of the devices and of the layers on each; `None` for a speech model.
     pub(crate) fn fingerprint(&self) -> Option<String> {
-        self.model.as_ref().map(|model| model.placement().fingerprint())
+        self.model().ok().map(|model| model.placement().fingerprint())
     }
 
-    pub(crate) fn new(config: &ModelConfig, model: Model) -> Result<Self, ApiError> {
+    pub(crate) fn new(config: &ModelConfig, replicas: Replicas) -> Result<Self, ApiError> {
+        let model = replicas.first();
         let own = match (&config.template_source, &config.template) {
             (Some(source), _) => Some(model.chat_template_from(source)?),
             (None, Some(file)) => {
@@ -87,15 +88,15 @@ impl Served {
             tracing::warn!(model = config.name, sentence, "a default of the file is ignored");
         }
         let (name, sampling) = (config.name.clone(), defaults.sampling);
-        let model = Some(model);
-        Ok(Self { name, model, listener: None, template, has_template, sampling })
+        let replicas = Some(replicas);
+        Ok(Self { name, replicas, listener: None, template, has_template, sampling })
     }
 
     /// A model that recognizes speech.
     pub(crate) fn listening(config: &ModelConfig, listener: Listener) -> Self {
         Self {
             name: config.name.clone(),
-            model: None,
+            replicas: None,
             listener: Some(listener),
             template: None,
             has_template: false,
@@ -105,15 +106,23 @@ impl Served {
 
     /// Frees the model's memory, after the passes that run. Blocks until then.
     pub(crate) fn close(mut self) {
-        drop((self.model.take(), self.listener.take()));
+        drop((self.replicas.take(), self.listener.take()));
     }
 
-    /// The model of text.
+    /// The model of text, for all that is the same of each replica.
     ///
     /// # Errors
     /// If it recognizes speech, or was unloaded.
     pub(crate) fn model(&self) -> Result<&Model, ApiError> {
-        self.model.as_ref().ok_or_else(|| match &self.listener {
+        self.replicas().map(Replicas::first)
+    }
+
+    /// The replicas of the model of text.
+    ///
+    /// # Errors
+    /// As [`model`](Self::model).
+    pub(crate) fn replicas(&self) -> Result<&Replicas, ApiError> {
+        self.replicas.as_ref().ok_or_else(|| match &self.listener {
             Some(_) => ApiError::field(
                 "model",
                 format!(
@@ -131,7 +140,7 @@ impl Served {
     /// # Errors
     /// If it is one of text, or was unloaded.
     pub(crate) fn listener(&self) -> Result<&Listener, ApiError> {
-        self.listener.as_ref().ok_or_else(|| match &self.model {
+        self.listener.as_ref().ok_or_else(|| match &self.replicas {
             Some(_) => ApiError::field(
                 "model",
                 format!(
@@ -151,8 +160,8 @@ impl Served {
 
     /// The load of the model at the moment.
     pub(crate) fn status(&self) -> Status {
-        match (&self.model, &self.listener) {
-            (Some(model), _) => model.status(),
+        match (&self.replicas, &self.listener) {
+            (Some(replicas), _) => replicas.status(),
             (None, Some(listener)) => listener.status(),
             (None, None) => Status::default(),
         }
@@ -239,7 +248,7 @@ fn text_bytes(value: &Value) -> usize {
 impl Drop for Served {
     /// Unloads the model on another thread: it waits for the passes that run.
     fn drop(&mut self) {
-        let own = (self.model.take(), self.listener.take());
+        let own = (self.replicas.take(), self.listener.take());
         if (own.0.is_some() || own.1.is_some())
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {

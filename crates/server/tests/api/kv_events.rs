@@ -14,6 +14,7 @@ use pelton_testing::{Need, skip};
 use crate::{
     clients::{full, python, succeeds, tests},
     harness::{TestServer, config, start},
+    replicas::busy,
 };
 
 fn free_address() -> String {
@@ -66,6 +67,65 @@ fn ready(kind: &str) -> Vec<u8> {
     body.extend((kind.len() as u32).to_be_bytes());
     body.extend(kind.as_bytes());
     [&[4, body.len() as u8][..], &body].concat()
+}
+
+/// The parts of the next message.
+fn parts(stream: &mut TcpStream) -> Vec<Vec<u8>> {
+    let mut parts = Vec::new();
+    loop {
+        let mut head = [0; 2];
+        stream.read_exact(&mut head).unwrap();
+        let [flags, short] = head;
+        let len = match flags & 2 {
+            0 => u64::from(short),
+            _ => {
+                let mut rest = [0; 8];
+                rest[0] = short;
+                stream.read_exact(&mut rest[1..]).unwrap();
+                u64::from_be_bytes(rest)
+            }
+        };
+        let mut part = vec![0; usize::try_from(len).unwrap()];
+        stream.read_exact(&mut part).unwrap();
+        parts.push(part);
+        if flags & 1 == 0 {
+            return parts;
+        }
+    }
+}
+
+/// Replicas store the same pages, so the last value of a message says whose they are.
+#[test]
+fn messages_have_the_ranks_of_replicas() {
+    let address = free_address();
+    let server = start(|config| {
+        config.replicas = 2;
+        config.kv_events = Some(KvEvents::new(&address, None, None));
+        config.load = config.load.clone().context(1024);
+    });
+    let mut stream = TcpStream::connect(&address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(&[&greeting()[..], &ready("SUB"), &[0, 1, 1]].concat()).unwrap();
+    stream.read_exact(&mut vec![0; 64 + ready("PUB").len()]).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let prompt: Vec<u32> = (300..400).collect();
+    // the rank of the message with the first page of a prompt
+    let mut rank_of = |salt: &str| {
+        loop {
+            let payload = parts(&mut stream).pop().unwrap();
+            if payload.windows(salt.len()).any(|window| window == salt.as_bytes()) {
+                return payload.last().copied();
+            }
+        }
+    };
+    for (rank, salt) in [(0, "the first salt"), (1, "the second salt")] {
+        // a long text at the first replica
+        let busy = (rank == 1).then(|| busy(&server, 900));
+        let body = serde_json::json!({"prompt": prompt, "max_tokens": 1, "cache_salt": salt});
+        server.post("/v1/completions", &body).ok();
+        assert_eq!(rank_of(salt), Some(rank));
+        drop(busy);
+    }
 }
 
 #[test]

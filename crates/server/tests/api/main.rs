@@ -19,6 +19,7 @@ mod page;
 mod pressure;
 mod pull;
 mod recorded;
+mod replicas;
 mod replies;
 mod routers;
 mod soak;

@@ -59,7 +59,7 @@ fn answers_and_metrics_name_the_devices() {
     let prompt = json!({"prompt": "Once upon", "max_tokens": 1});
     assert_eq!(server.post("/v1/completions", &prompt).ok()["system_fingerprint"], found);
     let metrics = server.get("/metrics").body;
-    let line = "pelton_device_memory_bytes{model=\"built-in\",device=\"cpu\"} ";
+    let line = "pelton_device_memory_bytes{model=\"built-in\",replica=\"0\",device=\"cpu\"} ";
     let line = metrics.lines().find_map(|other| other.strip_prefix(line));
     assert!(line.unwrap().parse::<u64>().unwrap() > 1_000_000, "{metrics}");
 }

@@ -7,7 +7,7 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use pelton::{FinishReason, Prompt};
+use pelton::FinishReason;
 use serde_json::{Value, json};
 
 use super::super::openai::{log_probs, prompts, usage};
@@ -67,9 +67,9 @@ impl Wanted {
     ) -> Result<Response, ApiError> {
         let (started, options) = (context.clone(), self.options.clone());
         let run = generate::starting(options.compiles(), move || {
-            let prompt = Prompt::Tokens(prompt(&started)?);
+            let prompt = prompt(&started)?;
             let text = generate::constrain(options.of_text(0, &started), &options.output);
-            TokenRun::start(&started, prompt, text)
+            TokenRun::start(&started, &prompt, &text)
         })
         .await?;
         let streams = self.streams;

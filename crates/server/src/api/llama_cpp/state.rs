@@ -15,23 +15,42 @@ use crate::{
     app::{App, Phase},
     error::ApiError,
     generate::option_json,
-    metrics::{Gauges, render},
-    models::Served,
+    metrics::{Gauges, ReplicaGauges, render},
+    models::{Replica, Replicas, Served},
 };
 
+/// The replicas of all models that were given up. No reasons: health needs no key.
+fn down(app: &App) -> Vec<Value> {
+    let mut all = Vec::new();
+    for entry in app.registry.entries() {
+        let Some(served) = entry.loaded() else { continue };
+        let replicas = served.replicas().into_iter().flat_map(Replicas::all).enumerate();
+        let gone = replicas.filter(|(_, one)| one.gone.is_some());
+        all.extend(gone.map(|(i, _)| json!({"model": served.name, "replica": i})));
+    }
+    all
+}
+
 /// `GET /health`: 200 once the models are loaded that are to be there from the start, 503 before, at
-/// the end, and if a model could not be loaded.
+/// the end, and if a model could not be loaded, or all its replicas were given up. `down` has those that were.
 pub(in crate::api) async fn health(State(app): State<Arc<App>>) -> Response {
     let entries = app.registry.entries();
     let mut states = entries.iter().map(|entry| entry.state());
+    let gone = |served: Arc<Served>| served.model().is_ok_and(|model| model.check().is_err());
     let status = match app.phase() {
         Phase::Stopping => "shutting down",
         Phase::Loading => "loading model",
         Phase::Ready if states.any(|state| state == "failed") => "error",
+        Phase::Ready if entries.iter().filter_map(|entry| entry.loaded()).any(gone) => "error",
         Phase::Ready => "ok",
     };
     let code = if status == "ok" { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let mut response = (code, Answer(json!({"status": status}))).into_response();
+    let mut body = json!({"status": status});
+    let down = down(&app);
+    if !down.is_empty() {
+        body["down"] = down.into();
+    }
+    let mut response = (code, Answer(body)).into_response();
     if code != StatusCode::OK {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
@@ -49,15 +68,12 @@ pub(in crate::api) async fn metrics(State(app): State<Arc<App>>) -> Response {
     for entry in app.registry.entries() {
         let served = entry.loaded();
         let status = served.as_ref().map(|served| served.status());
-        let model = served.as_ref().and_then(|served| served.model().ok());
+        let replicas = served.as_ref().and_then(|served| served.replicas().ok());
         let gauges = Gauges {
             loaded: served.is_some(),
             status: status.unwrap_or_default(),
-            loras: model.map_or(0, |model| model.loras().len()),
-            devices: model.map_or_else(Vec::new, |model| {
-                let shares = model.placement().devices.iter();
-                shares.map(|share| (share.device.clone(), share.needs.most())).collect()
-            }),
+            loras: replicas.map_or(0, |replicas| replicas.first().loras().len()),
+            replicas: replicas.into_iter().flat_map(Replicas::all).map(load_of).collect(),
         };
         let name = entry.config.name.clone();
         models.push((name.clone(), app.metrics.model(&name), gauges));
@@ -65,6 +81,16 @@ pub(in crate::api) async fn metrics(State(app): State<Arc<App>>) -> Response {
     let text = render(app.config.metrics, &app.metrics.http, &models);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+/// The gauges of one replica.
+fn load_of(replica: Replica<'_>) -> ReplicaGauges {
+    let shares = replica.model.placement().devices.iter();
+    ReplicaGauges {
+        up: replica.gone.is_none(),
+        requests: replica.requests,
+        devices: shares.map(|share| (share.device.clone(), share.needs.most())).collect(),
+    }
 }
 
 fn piece(served: &Served, id: Option<u32>) -> Value {
@@ -98,7 +124,7 @@ pub(in crate::api) async fn props(State(app): State<Arc<App>>) -> Result<Answer<
             "n_ctx": model.context(),
             "params": params,
         },
-        "total_slots": slots_of(&app),
+        "total_slots": slots_of(&app) * app.registry.replicas(),
         "model_alias": served.name,
         "model_path": entry.config.path.as_deref().map(|path| path.display().to_string()),
         "modalities": {"vision": false, "audio": false},
@@ -116,7 +142,7 @@ pub(super) fn first(app: &App) -> Result<Arc<crate::models::Entry>, ApiError> {
     app.registry.first().ok_or_else(|| ApiError::unavailable("the server has no model"))
 }
 
-/// Sequences that run at the same time.
+/// Sequences that run at the same time at each replica.
 fn slots_of(app: &App) -> usize {
     app.config.load.max_concurrent.unwrap_or(1)
 }
@@ -126,13 +152,15 @@ pub(in crate::api) async fn slots(State(app): State<Arc<App>>) -> Answer<Value> 
     let mut all = Vec::new();
     for entry in app.registry.entries() {
         let Some(served) = entry.loaded() else { continue };
-        let Ok(model) = served.model() else { continue };
-        let status = model.status();
-        for id in 0..slots_of(&app) {
-            all.push(json!({
-                "id": id, "model": served.name, "n_ctx": model.context(),
-                "is_processing": id < status.running,
-            }));
+        let slots = slots_of(&app);
+        for (replica, one) in served.replicas().into_iter().flat_map(Replicas::all).enumerate() {
+            let running = one.model.status().running;
+            for slot in 0..slots {
+                all.push(json!({
+                    "id": replica * slots + slot, "model": served.name, "n_ctx": one.model.context(),
+                    "is_processing": slot < running, "replica": replica,
+                }));
+            }
         }
     }
     Answer(all.into())

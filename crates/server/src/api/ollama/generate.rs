@@ -105,11 +105,11 @@ pub(in crate::api) async fn generate(
         let start = move |context: &Context| {
             let lease = &context.lease;
             let prompt = match suffix {
-                None => Prompt::Text(prompt),
-                Some(suffix) => Prompt::Tokens(generate::infill_prompt(lease, &prompt, &suffix)?),
+                None => lease.encode(&Prompt::Text(prompt))?,
+                Some(suffix) => generate::infill_prompt(lease, &prompt, &suffix)?,
             };
             let text = generate::constrain(options.of_text(0, context), &options.output);
-            Ok(Some(ReplyRun::text(TokenRun::start(context, prompt, text)?)))
+            Ok(Some(ReplyRun::text(TokenRun::start(context, &prompt, &text)?)))
         };
         return answer(&app, &caller, form, start).await;
     }

@@ -125,7 +125,6 @@ impl Request {
                 None => (None, None),
             };
             for i in 0..self.best_of {
-                let prompt = Prompt::Tokens(tokens.clone());
                 let mut options = self.options.of_text(i, context);
                 options.prompt_logprobs = top.filter(|_| i == 0);
                 let options = generate::constrain(options, &self.options.output);
@@ -135,7 +134,7 @@ impl Request {
                     (None, None) => Scored::No,
                 };
                 texts.push(Text {
-                    run: TokenRun::start(context, prompt, options)?,
+                    run: TokenRun::start(context, &tokens, &options)?,
                     index: texts.len(),
                     first: i == 0,
                     echo: echo.clone(),
