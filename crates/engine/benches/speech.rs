@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use pelton::graph::{
-    Backend, BuildOptions, Executable, Input, KvType, Limits, Op, PAGE, Pass, Phase, Plan, Row,
+    Backend, BuildOptions, Executable, Hidden, Input, KvType, Limits, Op, PAGE, Pass, Phase, Plan, Row,
     TableEdit, Want, build_with, pages_for,
 };
 use pelton::speech::{AudioFile, Language, Memory, Transcription};
@@ -189,7 +189,7 @@ fn time_steps(file: &str, [windows, beams]: [usize; 2]) {
         })
         .collect();
     let encode =
-        Pass { tables: &edits, hidden: &hidden, ..Pass::new(Phase::Encode, &encoded, &[]) };
+        Pass { tables: &edits, hidden: Hidden::Given(&hidden), ..Pass::new(Phase::Encode, &encoded, &[]) };
     let step = Pass { tables: &edits, ..Pass::new(Phase::Decode, &decoded, &wants) };
     for (name, pass, passes) in [("encode", encode, 2), ("decode", step, 16)] {
         let profile = hand.executable.profile(&pass, passes).unwrap();

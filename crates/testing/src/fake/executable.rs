@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use pelton_graph::{
-    Effort, Error, Executable, Input, Limits, Op, Outputs, PAGE, PageTables, Pass, Phase, Pipeline,
+    Effort, Error, Executable, Hidden, Input, Limits, Op, Outputs, PAGE, PageTables, Pass, Phase, Pipeline,
     Plan, RECENT, Row, TableEdit, Ticket, Want,
 };
 use pelton_sampling::{Draw, FixedParams, Penalties, Sampled, Sampler};
@@ -38,6 +38,12 @@ struct OwnSample {
     pending: usize,
 }
 
+/// The hidden states of a pass: those that came with it, or rows of the pass before.
+enum OwnHidden {
+    Given(Vec<f32>),
+    Before(Vec<u32>),
+}
+
 /// A copy between a slot's states and a snapshot, or a change of a slot's adapters.
 #[derive(Clone, Copy)]
 enum StateCopy {
@@ -56,8 +62,7 @@ struct Queued {
     repeat: u32,
     /// The effort of each row, or none.
     efforts: Vec<Effort>,
-    /// The hidden states that came with it, or none.
-    hidden: Vec<f32>,
+    hidden: OwnHidden,
     keeps_hidden: bool,
     failure: Option<Failure>,
 }
@@ -180,7 +185,14 @@ impl FakeExecutable {
                 self.spoiled[slot] = self.current + self.behind();
             }
         }
-        self.hidden.clone_from(&queued.hidden);
+        self.hidden = match &queued.hidden {
+            OwnHidden::Given(values) => values.clone(),
+            OwnHidden::Before(rows) => {
+                let width = self.plan.hidden_width();
+                let states = rows.iter().flat_map(|&row| &self.hidden[row as usize * width..][..width]);
+                states.copied().collect()
+            }
+        };
         for n in 0..queued.repeat {
             let mut chunk = (u32::MAX, 0);
             let given = std::mem::take(&mut self.hidden);
@@ -245,7 +257,7 @@ impl FakeExecutable {
         let at = position as usize % RECENT;
         let token = match input {
             Input::Token(token) => token,
-            Input::Sampled => self.ring[slot][at],
+            Input::Sampled | Input::Drafted(_) => self.ring[slot][at],
             // the plans of this executable have no encoder, so the check of a pass refuses such rows
             Input::Features => 0,
         };
@@ -488,7 +500,10 @@ impl Executable for FakeExecutable {
             wants: pass.wants.iter().map(own).collect(),
             repeat: pass.repeat,
             efforts: pass.efforts.to_vec(),
-            hidden: pass.hidden.to_vec(),
+            hidden: match pass.hidden {
+                Hidden::Given(values) => OwnHidden::Given(values.to_vec()),
+                Hidden::Before(rows) | Hidden::Partner(rows) => OwnHidden::Before(rows.to_vec()),
+            },
             keeps_hidden: pass.keeps_hidden,
             failure,
         });
@@ -527,7 +542,12 @@ impl Executable for FakeExecutable {
             Some(Failure::TakePanic) => panic!("a panic of the test"),
             _ => {
                 let hidden = if queued.keeps_hidden { &self.hidden[..] } else { &[] };
-                Ok(Outputs { logits: &self.logits, samples: &self.samples, hidden })
+                Ok(Outputs {
+                    logits: &self.logits,
+                    samples: &self.samples,
+                    hidden,
+                    drafted: &[],
+                })
             }
         }
     }

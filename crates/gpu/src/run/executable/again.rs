@@ -7,11 +7,40 @@ use pelton_graph::Error;
 use super::{
     GpuExecutable,
     redo::{Given, RING, Run},
-    shape::PassWords,
+    shape::{PassShape, PassWords},
 };
-use crate::run::in_flight::{DEPTH, Recorded};
+use crate::{
+    lower::dispatch::StepDispatches,
+    persist::alone,
+    run::in_flight::{DEPTH, Recorded},
+};
 
 impl GpuExecutable {
+    /// Records the steps of one pass, by persistent kernels if it `persists`.
+    pub(super) fn record(&self, pass: &mut wgpu::ComputePass<'_>, shape: &PassShape, persists: bool) {
+        match &self.persistent {
+            Some(persistent) if persists && persistent.covers(shape.bound) => {
+                let shape = alone(shape.bound);
+                let step = |i: usize| StepDispatches { calls: &self.alone[i], shape };
+                persistent.record(pass, shape.bound, step);
+            }
+            _ => self.dispatches(shape).for_each(|step| step.record(pass)),
+        }
+    }
+
+    /// Records copies of the logits of some of the selected rows; returns their bytes.
+    fn copy_logits(&self, encoder: &mut wgpu::CommandEncoder, wanted: &[usize]) -> u64 {
+        let row_bytes = 4 * self.plan.output_width() as u64;
+        let mut bytes = 0;
+        for &at in wanted {
+            let logits = &self.buffers[self.plan.logits.0];
+            let to = self.in_flight.logits();
+            encoder.copy_buffer_to_buffer(logits, at as u64 * row_bytes, to, bytes, row_bytes);
+            bytes += row_bytes;
+        }
+        bytes
+    }
+
     /// The inputs of a pass, if it or one before it may have to run again.
     pub(super) fn given(&mut self, run: &Run, words: PassWords) -> Option<Given> {
         if !run.persists && self.redo.given.iter().all(Option::is_none) {
@@ -44,6 +73,7 @@ impl GpuExecutable {
                 encoder.copy_buffer_to_buffer(from, at, to, at, RING);
             }
         }
+        self.copy_others(&mut encoder, &run.copies);
         let mut shape = run.shape.clone();
         let mut logits_bytes = 0;
         let mut compute = encoder.begin_compute_pass(&Default::default());
@@ -69,7 +99,8 @@ impl GpuExecutable {
             (self.buffers[id.0].clone(), bytes as u64)
         });
         let hidden = hidden.collect();
-        Recorded { steps: None, encoder, samples, logits_bytes, hidden, dead }
+        let drafted = self.drafted(&run.copies);
+        Recorded { steps: None, encoder, samples, drafted, logits_bytes, hidden, dead }
     }
 
     /// Waits for the persistent passes up to a ticket, or for all of them. If a spin of one ran
