@@ -241,7 +241,11 @@ fn hidden_states_of_passes_are_checked() {
     let given = |count| Hidden::Given(&states[..count]);
     let few = Pass { hidden: given(15), ..pass };
     refuses(&mut head, few, "15 elements of hidden states, expected 16 for 1 rows");
-    refuses(&mut head, Pass { hidden: given(0), ..pass }, "0 elements of hidden states, expected 16");
+    refuses(
+        &mut head,
+        Pass { hidden: given(0), ..pass },
+        "0 elements of hidden states, expected 16",
+    );
     let both = Pass { hidden: given(16), keeps_hidden: true, repeat: 2, ..pass };
     refuses(&mut head, both, "expected a plan that has any and a single repeat");
     refuses(&mut model, Pass { hidden: given(16), ..pass }, "expected 0 for 1 rows");

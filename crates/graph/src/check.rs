@@ -4,8 +4,8 @@
 use pelton_sampling::{LOG_PROBS_MAX, PENALTY_WINDOW_MAX};
 
 use crate::{
-    Error, Hidden, Input, Limits, MAX_REPEAT, OutputKind, PAGE, PageTables, Pass, Phase, Plan, RECENT, Row,
-    Sample, Want,
+    Error, Hidden, Input, Limits, MAX_REPEAT, OutputKind, PAGE, PageTables, Pass, Phase, Plan,
+    RECENT, Row, Sample, Want,
 };
 
 fn refuse(what: String) -> Result<(), Error> {
@@ -101,8 +101,8 @@ impl Pass<'_> {
         if self.repeat > 1 { self.check_repeat() } else { Ok(()) }
     }
 
-    /// Checks the rows of another pass whose hidden states the pass begins with. That pass, of the same
-    /// executable or of its partner, had `before` and `partner` rows; `None` without a partner.
+    /// Checks the rows of another pass whose hidden states the pass begins with. The pass before had
+    /// `before` rows, and the newest of the partner `partner`; `None` without a partner.
     ///
     /// # Errors
     ///

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
 use pelton_graph::{
-    BuildOptions, Error, Hidden, Input, KvType, Limits, Mask, Op, PageTables, Pass, Phase, Plan, Row,
-    TableEdit, Want, build, build_head, build_with,
+    BuildOptions, Error, Hidden, Input, KvType, Limits, Mask, Op, PageTables, Pass, Phase, Plan,
+    Row, TableEdit, Want, build, build_head, build_with,
 };
 use pelton_testing::WhisperSpec;
 
@@ -148,7 +148,10 @@ fn passes_of_windows() {
     };
     assert_eq!(check(&pass), "");
     let refused = [
-        (Pass { hidden: Hidden::NONE, ..pass }, "0 elements of hidden states, expected 2590 for 70 rows"),
+        (
+            Pass { hidden: Hidden::NONE, ..pass },
+            "0 elements of hidden states, expected 2590 for 70 rows",
+        ),
         (Pass { rows: &window[..69], ..pass }, "69 rows of slot 0, expected the 70 positions"),
         (Pass { rows: &[&window[..], &window].concat(), ..pass }, "140 rows of slot 0"),
         (Pass { wants: &[Want::Logits { row: 0 }], ..pass }, "expected no wants"),

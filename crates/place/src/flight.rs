@@ -209,12 +209,7 @@ impl Flight {
 
     /// The results, after the last device.
     pub(crate) fn outputs(&self) -> Outputs<'_> {
-        Outputs {
-            logits: &self.logits,
-            samples: &self.samples,
-            hidden: &self.hidden,
-            drafted: &[],
-        }
+        Outputs { logits: &self.logits, samples: &self.samples, hidden: &self.hidden, drafted: &[] }
     }
 
     pub(crate) fn ticket(&self) -> Ticket {

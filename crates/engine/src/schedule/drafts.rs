@@ -92,7 +92,7 @@ impl Scheduler {
             self.prepare_rollbacks(&mut drafts);
             let late = self.allow_drafts(&mut drafts);
             ids.retain(|id| !late.contains(id));
-            // that of a draft model whose passes were not awaited is part of the time of the pass
+            // passes of a draft model that were not awaited are part of the time of the pass
             time = if finds { Duration::ZERO } else { begun.elapsed() };
         }
         // drafts never cost another sequence its pages
@@ -276,7 +276,9 @@ impl Scheduler {
             if finds {
                 let each = asks.iter().zip(places).filter(|(_, at)| at.is_some());
                 let tokens = || vec![UNKNOWN; plan.count];
-                return Ok(each.map(|(ask, at)| (ask.id, Found { tokens: tokens(), at })).collect());
+                return Ok(each
+                    .map(|(ask, at)| (ask.id, Found { tokens: tokens(), at }))
+                    .collect());
             }
             let drafts = match (&mut self.draft_model, &mut self.head) {
                 (Some(model), _) => model.finish()?,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use pelton::Checkpoint;
 use pelton::graph::{
     Backend, BuildOptions, Hidden, Input, Pass, Phase, Row, Ticket, Want, build_head, build_with,
 };
-use pelton::Checkpoint;
 use pelton_cpu::Cpu;
 
 use super::{Loaded, NAMES, file, floats, greedy, integers};
@@ -55,8 +55,11 @@ fn states_of_the_pass_before(backend: &dyn Backend) {
         let (_, after) = head.run(Phase::Decode, &ids[1..=5], 0, &states[..5 * width]);
         // rows that move within the buffer, also over each other
         for of in [&[4][..], &[0], &[2, 3, 4], &[4, 3, 3, 0], &[1, 2]] {
-            let given: Vec<f32> =
-                of.iter().flat_map(|&row| &after[row as usize * width..][..width]).copied().collect();
+            let given: Vec<f32> = of
+                .iter()
+                .flat_map(|&row| &after[row as usize * width..][..width])
+                .copied()
+                .collect();
             let next = rows(of.iter().map(|&row| Input::Token(ids[row as usize])), 5);
             let ticket = head.start(&next, Hidden::Given(&given), &ALL[..of.len()]);
             let expected = head.logits(ticket);
@@ -110,11 +113,8 @@ fn values_of_partners(backend: &dyn Backend, expects_partners: bool) {
         let expected = model.logits(ticket);
 
         // a model with recurrent states runs from its beginning again
-        let first = model.start(
-            &rows(ids[..5].iter().map(|&id| Input::Token(id)), 0),
-            Hidden::NONE,
-            &[],
-        );
+        let first =
+            model.start(&rows(ids[..5].iter().map(|&id| Input::Token(id)), 0), Hidden::NONE, &[]);
         let second = head.start(&chunk, Hidden::Partner(&[1, 2, 3]), &[greedy(2)]);
         let (tables, more, wants) = (head.tables(), rows([Input::Sampled], 3), [greedy(0)]);
         let pass = Pass {

@@ -129,8 +129,8 @@ fn a_step_with_drafts_waits_once() {
     let options = options().speculation(Speculation::Always);
     let model = Engine::with_backend(backend).load(right.path(), &options).unwrap();
     let request = Request::from_tokens([5, 9, 17]).max_tokens(60).ignore_eos(true);
-    let tokens = model.run(request).unwrap().map(|token| token.unwrap().id).count();
-    assert_eq!(tokens, 60);
+    let tokens: Vec<u32> = model.run(request).unwrap().map(|token| token.unwrap().id).collect();
+    assert_eq!(tokens.len(), 60);
     let stats = model.status().speculation;
     assert!(stats.drafted > 30 && stats.accepted + 4 >= stats.drafted, "{stats:?}");
     drop(model);

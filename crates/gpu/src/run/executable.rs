@@ -35,8 +35,8 @@ use crate::{
         accept::accepts,
         in_flight::{DEPTH, InFlight},
         memory::{
-            States, allocate_caches, attentions, before_len, check_memory, compare, hidden_len, logits_len,
-            needs,
+            States, allocate_caches, attentions, before_len, check_memory, compare, hidden_len,
+            logits_len, needs,
         },
         profile,
     },
@@ -46,6 +46,7 @@ use crate::{
 mod again;
 mod ahead;
 mod lowered;
+mod others;
 mod partner;
 mod redo;
 mod shape;
@@ -526,8 +527,9 @@ impl Executable for GpuExecutable {
             }
             return Err(error);
         }
-        let Self { device, in_flight, sample, sample_bytes, samples, logits, hidden, drafted, .. } =
-            self;
+        let Self {
+            device, in_flight, sample, sample_bytes, samples, logits, hidden, drafted, ..
+        } = self;
         let before = in_flight.len();
         let taken = in_flight.take(device, ticket, sample_bytes, [logits, hidden]);
         if in_flight.len() < before {

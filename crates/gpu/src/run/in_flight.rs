@@ -164,7 +164,8 @@ impl InFlight {
     }
 
     fn send(&self, device: &Device, recorded: Recorded, buffer: usize) -> Submission {
-        let Recorded { steps, mut encoder, samples, drafted, logits_bytes, hidden, dead } = recorded;
+        let Recorded { steps, mut encoder, samples, drafted, logits_bytes, hidden, dead } =
+            recorded;
         let (results, sample_bytes) = samples;
         let mut end = sample_bytes;
         for (tokens, at, bytes) in &drafted {

@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use pelton_graph::{
-    Effort, Error, Executable, Hidden, Input, Limits, Op, Outputs, PAGE, PageTables, Pass, Phase, Pipeline,
-    Plan, RECENT, Row, TableEdit, Ticket, Want,
+    Effort, Error, Executable, Hidden, Input, Limits, Op, Outputs, PAGE, PageTables, Pass, Phase,
+    Pipeline, Plan, RECENT, Row, TableEdit, Ticket, Want,
 };
 use pelton_sampling::{Draw, FixedParams, Penalties, Sampled, Sampler};
 
@@ -189,7 +189,8 @@ impl FakeExecutable {
             OwnHidden::Given(values) => values.clone(),
             OwnHidden::Before(rows) => {
                 let width = self.plan.hidden_width();
-                let states = rows.iter().flat_map(|&row| &self.hidden[row as usize * width..][..width]);
+                let states =
+                    rows.iter().flat_map(|&row| &self.hidden[row as usize * width..][..width]);
                 states.copied().collect()
             }
         };
@@ -542,12 +543,7 @@ impl Executable for FakeExecutable {
             Some(Failure::TakePanic) => panic!("a panic of the test"),
             _ => {
                 let hidden = if queued.keeps_hidden { &self.hidden[..] } else { &[] };
-                Ok(Outputs {
-                    logits: &self.logits,
-                    samples: &self.samples,
-                    hidden,
-                    drafted: &[],
-                })
+                Ok(Outputs { logits: &self.logits, samples: &self.samples, hidden, drafted: &[] })
             }
         }
     }

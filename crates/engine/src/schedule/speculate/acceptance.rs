@@ -30,7 +30,7 @@ impl Rate {
         self.tries = self.tries * DECAY + 1.0;
     }
 
-    /// That of a draft model, before anything is observed.
+    /// The rate of a draft model, before anything is observed.
     pub(crate) fn of_models() -> Self {
         Self::new(MODEL_RATE)
     }

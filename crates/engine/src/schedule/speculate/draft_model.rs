@@ -68,7 +68,7 @@ impl DraftModel {
         asks: &[Ask<'_>],
         count: usize,
     ) -> Result<Vec<Option<u32>>, Error> {
-        // what it has run is known then
+        // then the tokens that it has run are known
         self.finish()?;
         self.passes.begin();
         let mut ready: Vec<usize> = Vec::new();

@@ -32,7 +32,7 @@ impl DraftPasses {
         Self { pages, tickets: VecDeque::new(), draft: 0, samples: Vec::new() }
     }
 
-    /// Begins a draft. What earlier passes have sampled counts no more.
+    /// Begins a draft. Samples of earlier passes count no more.
     pub(super) fn begin(&mut self) {
         self.draft += 1;
         self.samples.clear();

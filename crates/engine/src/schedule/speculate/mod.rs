@@ -10,8 +10,8 @@
 //! rows of the next pass. While drafts are verified, decoding does not run ahead of the host.
 //!
 //! A draft model or head that is the partner of its model ([`pair`](pelton_graph::Executable::pair))
-//! hands its tokens on without the host: its passes and the one that verifies are submitted one after the
-//! other, and the tokens come with the results of the latter.
+//! hands its tokens on without the host. Its passes and the one that verifies are submitted one after the
+//! other, and the results of the latter have the tokens.
 
 mod acceptance;
 mod choose;

@@ -17,7 +17,12 @@ use crate::{
 
 impl GpuExecutable {
     /// Records the steps of one pass, by persistent kernels if it `persists`.
-    pub(super) fn record(&self, pass: &mut wgpu::ComputePass<'_>, shape: &PassShape, persists: bool) {
+    pub(super) fn record(
+        &self,
+        pass: &mut wgpu::ComputePass<'_>,
+        shape: &PassShape,
+        persists: bool,
+    ) {
         match &self.persistent {
             Some(persistent) if persists && persistent.covers(shape.bound) => {
                 let shape = alone(shape.bound);

@@ -28,7 +28,7 @@ pub(super) struct Run {
     pub(super) logits: Vec<usize>,
     /// Whether the hidden states of the rows are kept.
     pub(super) keeps_hidden: bool,
-    /// What is copied from the passes before it, of this executable and of its partner.
+    /// Copies from the passes before it, of this executable and of its partner.
     pub(super) copies: Copies,
 }
 
