@@ -75,7 +75,7 @@ def main():
     ap.add_argument("pelton")
     ap.add_argument("folder", type=Path)
     ap.add_argument("--device", default="cpu")
-    ap.add_argument("--noise", default="0,0.1,0.2,0.3,0.5,1")
+    ap.add_argument("--noise", default="0,0.05,0.1,0.2,0.5,1")
     ap.add_argument("--speculate", default="auto", choices=["auto", "always"])
     ap.add_argument("--tokens", type=int, default=96)
     ap.add_argument("--rounds", type=int, default=3)
