@@ -4,9 +4,10 @@
 The model has the shapes of TinyLlama 1.1B, random weights in Q4_0 and one layer more, the head. All
 layers add zeros, so that the next token depends on the newest alone; the head reads the same
 embedding, so that its logits are the model's. Noise in the rows of its projection lowers the
-acceptance.
+acceptance. Every round pairs a plain text with one with drafts, which must be equal.
 
-usage: head.py PELTON FOLDER [--device DEVICE] [--noise F,...] [--rounds N] [--output FILE]
+usage: head.py PELTON FOLDER [--device DEVICE] [--noise F,...] [--speculate auto|always]
+               [--tokens N] [--rounds N] [--output FILE]
 needs: pip install gguf numpy
 """
 import argparse
@@ -74,24 +75,30 @@ def main():
     ap.add_argument("pelton")
     ap.add_argument("folder", type=Path)
     ap.add_argument("--device", default="cpu")
-    ap.add_argument("--noise", default="0,0.2,0.5,1")
+    ap.add_argument("--noise", default="0,0.05,0.1,0.2,0.5,1")
+    ap.add_argument("--speculate", default="auto", choices=["auto", "always"])
+    ap.add_argument("--tokens", type=int, default=96)
     ap.add_argument("--rounds", type=int, default=3)
     ap.add_argument("--output", type=Path)
     a = ap.parse_args()
     a.folder.mkdir(parents=True, exist_ok=True)
     results = []
+    print("| noise | accepted of drafted | plain tokens/s | with drafts | of plain (range) |")
+    print("| ---: | ---: | ---: | ---: | ---: |", flush=True)
     for noise in map(float, a.noise.split(",")):
         path = a.folder / f"head-noise-{noise}.gguf"
         if not path.exists():
             write(path, noise)
         command = [a.pelton, "bench", path, "--speculation", "--draft", "mtp", "--device", a.device,
-                   "-o", "json", "-p", 16, "-n", 96, "-r", a.rounds]
+                   "--speculate", a.speculate, "-o", "json", "-p", 16, "-n", a.tokens, "-r", a.rounds]
         command = list(map(str, command))
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
         result, = json.loads(done.stdout)
         results.append({"noise": noise, **result})
         drafts, ratio = result["drafts"], result["ratio"]
-        print(f"| {noise} | {drafts['accepted']} of {drafts['drafted']} | {ratio['median']:.2f} |",
+        speeds = [result[f"{kind}_tokens_per_second"]["median"] for kind in ("plain", "speculative")]
+        print(f"| {noise} | {drafts['accepted']} of {drafts['drafted']} | {speeds[0]:.0f} "
+              f"| {speeds[1]:.0f} | {ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f}) |",
               flush=True)
     if a.output:
         a.output.write_text(json.dumps(results, indent=1) + "\n")

@@ -187,6 +187,7 @@ impl Cpu {
             outstanding: None,
             logits: 0,
             hidden,
+            rows: 0,
         }))
     }
 }
@@ -240,6 +241,8 @@ struct CpuExecutable {
     logits: usize,
     /// The hidden states that the last pass returns.
     hidden: Vec<f32>,
+    /// Rows of the last pass; 0 if it failed.
+    rows: usize,
 }
 
 impl CpuExecutable {
@@ -248,7 +251,8 @@ impl CpuExecutable {
         for edit in pass.tables {
             self.tables.apply(edit)?;
         }
-        pass.check(&self.state.plan, &self.state.limits, &self.tables)
+        pass.check(&self.state.plan, &self.state.limits, &self.tables)?;
+        pass.check_other(std::mem::take(&mut self.rows), None)
     }
 
     /// The time of each step `[steps]` of a pass, or of the whole pass if `times` is none.
@@ -300,6 +304,7 @@ impl CpuExecutable {
                 _ => work(0, 0..count),
             });
         }
+        self.rows = pass.rows.len();
         self.logits = samples.keep_wanted(pass, state.buffers.get_mut(logits), width);
         self.hidden.clear();
         for &id in state.plan.kept(pass.phase).iter().filter(|_| pass.keeps_hidden) {
@@ -359,7 +364,7 @@ impl Executable for CpuExecutable {
         let Self { state, samples, logits, hidden, .. } = self;
         let len = *logits * state.plan.output_width();
         let logits = &state.buffers.get_mut(state.plan.logits)[..len];
-        Ok(Outputs { logits, samples: samples.results(), hidden })
+        Ok(Outputs { logits, samples: samples.results(), hidden, drafted: &[] })
     }
 
     fn live_share(&self) -> Option<f64> {

@@ -112,7 +112,9 @@ impl Samples {
             let position = position + repeat;
             let token = match input {
                 Input::Token(token) if repeat == 0 => token,
-                Input::Token(_) | Input::Sampled => self.ring.get(slot, position),
+                Input::Token(_) | Input::Sampled | Input::Drafted(_) => {
+                    self.ring.get(slot, position)
+                }
                 Input::Features => 0,
             };
             if input != Input::Features {

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use pelton::graph::{
-    Backend, BuildOptions, Executable, Input, KvType, Limits, Op, PAGE, Pass, Phase, Plan, Row,
-    TableEdit, Want, build_with, pages_for,
+    Backend, BuildOptions, Executable, Hidden, Input, KvType, Limits, Op, PAGE, Pass, Phase, Plan,
+    Row, TableEdit, Want, build_with, pages_for,
 };
 use pelton::speech::{AudioFile, Language, Memory, Transcription};
 use pelton::{Checkpoint, Device, Engine, SpeechModel, SpeechOptions};
@@ -188,8 +188,11 @@ fn time_steps(file: &str, [windows, beams]: [usize; 2]) {
             })
         })
         .collect();
-    let encode =
-        Pass { tables: &edits, hidden: &hidden, ..Pass::new(Phase::Encode, &encoded, &[]) };
+    let encode = Pass {
+        tables: &edits,
+        hidden: Hidden::Given(&hidden),
+        ..Pass::new(Phase::Encode, &encoded, &[])
+    };
     let step = Pass { tables: &edits, ..Pass::new(Phase::Decode, &decoded, &wants) };
     for (name, pass, passes) in [("encode", encode, 2), ("decode", step, 16)] {
         let profile = hand.executable.profile(&pass, passes).unwrap();

@@ -15,15 +15,20 @@ use std::{
 };
 
 use pelton::graph::{
-    Backend, BuildOptions, Executable, Input, Limits, PAGE, Pass, Phase, Plan, Row, Sample,
+    Backend, BuildOptions, Executable, Hidden, Input, Limits, PAGE, Pass, Phase, Plan, Row, Sample,
     TableEdit, Want, build_head, build_with,
 };
 use pelton::{Checkpoint, KvType};
 use pelton_cpu::Cpu;
 use pelton_sampling::Draw;
 
+#[path = "heads/partners.rs"]
+mod partners;
 #[path = "heads/texts.rs"]
 mod texts;
+#[cfg(feature = "gpu")]
+#[path = "heads/waits.rs"]
+mod waits;
 
 const NAMES: [&str; 3] = ["glm4-moe", "glm4-moe-lite", "qwen3.5"];
 
@@ -87,7 +92,7 @@ impl Loaded {
             |(position, &token): (u32, _)| Row { input: Input::Token(token), position, slot: 0 };
         let rows: Vec<Row> = (position as u32..).zip(tokens).map(row).collect();
         let wants: Vec<_> = (0..rows.len() as u32).map(|row| Want::Logits { row }).collect();
-        let tables = self.tables();
+        let (tables, hidden) = (self.tables(), Hidden::Given(hidden));
         let pass =
             Pass { tables: &tables, hidden, keeps_hidden: true, ..Pass::new(phase, &rows, &wants) };
         let ticket = self.executable.submit(&pass).unwrap();
@@ -96,7 +101,7 @@ impl Loaded {
     }
 
     /// The likeliest tokens of `repeat` passes after the one that was sampled for `position`.
-    fn more(&mut self, position: u32, hidden: &[f32], repeat: u32) -> Vec<u32> {
+    fn more(&mut self, position: u32, hidden: Hidden<'_>, repeat: u32) -> Vec<u32> {
         let rows = [Row { input: Input::Sampled, position, slot: 0 }];
         let wants = [greedy(0)];
         let tables = self.tables();
@@ -180,7 +185,7 @@ fn equals_pytorch(backend: &dyn Backend, tolerance: f32) {
             .map(|p| Row { input: Input::Token(ids[p as usize + 1]), position: p, slot: 0 })
             .collect();
         let wants = [greedy(rows as u32 - 1)];
-        let (tables, hidden) = (head.tables(), &states[..rows * width]);
+        let (tables, hidden) = (head.tables(), Hidden::Given(&states[..rows * width]));
         let pass = Pass {
             tables: &tables,
             hidden,
@@ -191,7 +196,7 @@ fn equals_pytorch(backend: &dyn Backend, tolerance: f32) {
         let outputs = head.executable.take(ticket).unwrap();
         assert_eq!(outputs.samples[0].token, Some(tokens[0]), "{name}");
         let last = outputs.hidden[(rows - 1) * width..].to_vec();
-        assert_eq!(head.more(rows as u32, &last, 2), expected[1..], "{name}");
+        assert_eq!(head.more(rows as u32, Hidden::Given(&last), 2), expected[1..], "{name}");
     }
 }
 
@@ -233,11 +238,24 @@ fn hidden_states_of_passes_are_checked() {
         assert!(error.contains(what), "{error}");
     };
     let states = [0.0; 17];
-    let few = Pass { hidden: &states[..15], ..pass };
+    let given = |count| Hidden::Given(&states[..count]);
+    let few = Pass { hidden: given(15), ..pass };
     refuses(&mut head, few, "15 elements of hidden states, expected 16 for 1 rows");
-    refuses(&mut head, Pass { hidden: &[], ..pass }, "0 elements of hidden states, expected 16");
-    let both = Pass { hidden: &states[..16], keeps_hidden: true, repeat: 2, ..pass };
+    refuses(
+        &mut head,
+        Pass { hidden: given(0), ..pass },
+        "0 elements of hidden states, expected 16",
+    );
+    let both = Pass { hidden: given(16), keeps_hidden: true, repeat: 2, ..pass };
     refuses(&mut head, both, "expected a plan that has any and a single repeat");
-    refuses(&mut model, Pass { hidden: &states[..16], ..pass }, "expected 0 for 1 rows");
+    refuses(&mut model, Pass { hidden: given(16), ..pass }, "expected 0 for 1 rows");
     refuses(&mut model, Pass { keeps_hidden: true, ..pass }, "expected a plan that has any");
+    let before = |rows| Pass { hidden: Hidden::Before(rows), ..pass };
+    refuses(&mut head, before(&[]), "0 rows of hidden states, expected 1 for 1 rows");
+    refuses(&mut head, before(&[0]), "hidden state of row 0, expected one of 0");
+    refuses(&mut model, before(&[0]), "hidden states of another pass, expected a head");
+    let partner = Pass { hidden: Hidden::Partner(&[0]), ..pass };
+    refuses(&mut head, partner, "values of a partner, expected none");
+    let rows = [Row { input: Input::Drafted(3), position: 0, slot: 0 }];
+    refuses(&mut model, Pass { rows: &rows, ..pass }, "values of a partner, expected none");
 }

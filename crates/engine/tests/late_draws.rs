@@ -147,7 +147,7 @@ impl Executable for QueuedExecutable {
         assert_eq!(oldest, ticket);
         assert!(!self.results.is_empty() || self.waiting.is_none(), "its draw is awaited");
         (self.logits, self.samples) = (logits, samples);
-        Ok(Outputs { logits: &self.logits, samples: &self.samples, hidden: &[] })
+        Ok(Outputs { logits: &self.logits, samples: &self.samples, hidden: &[], drafted: &[] })
     }
 
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {

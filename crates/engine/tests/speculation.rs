@@ -220,20 +220,41 @@ fn a_draft_model_that_is_the_model() {
 
 #[test]
 fn a_draft_model_that_differs() {
-    a_noised_draft_model(request, 24);
+    a_noised_draft_model(&Cpu::new(2), request, 24);
 }
 
 /// Tokens of the draft model are cut where a constraint does not allow them.
 #[test]
 fn a_draft_model_that_knows_no_constraints() {
-    a_noised_draft_model(constrained, 24);
+    a_noised_draft_model(&Cpu::new(2), constrained, 24);
 }
 
-fn a_noised_draft_model(request: fn(&mut Random) -> Request, runs: usize) {
-    let backend = Cpu::new(2);
+/// On a GPU the pass that verifies finds the tokens of the draft model where they were sampled, if no
+/// constraint has to see them; in half of the runs a persistent kernel drafts.
+#[cfg(feature = "gpu")]
+#[test]
+fn a_draft_model_on_a_gpu() {
+    let Some(adapter) = pelton::gpu::adapters().into_iter().next() else {
+        skip(Need::Gpu, "no Vulkan, Metal or DX12 adapter, not even in software");
+        return;
+    };
+    let any = |random: &mut Random| match random.below(4) {
+        0 => constrained(random),
+        _ => request(random),
+    };
+    let gpu = pelton::gpu::Gpu::open_checked(&adapter).unwrap();
+    a_noised_draft_model(&gpu.clone().without_persistent(), any, 8);
+    a_noised_draft_model(&gpu.with_persistent(1, 10_000), any, 8);
+}
+
+fn a_noised_draft_model(
+    backend: &(impl Backend + Clone + 'static),
+    request: fn(&mut Random) -> Request,
+    runs: usize,
+) {
     let noised = Noised::new(3);
-    let plain = load(&backend, &options().speculation(Speculation::Off));
-    let model = load(&backend, &options().max_concurrent(4).draft(&noised.0));
+    let plain = load(backend, &options().speculation(Speculation::Off));
+    let model = load(backend, &options().max_concurrent(4).draft(&noised.0));
     let mut random = Random::new(2);
     let requests: Vec<Request> = (0..runs).map(|_| request(&mut random)).collect();
     let mut streams: Vec<_> =

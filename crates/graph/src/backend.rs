@@ -7,7 +7,7 @@
 //! Recurrent states belong to the newest position of their slot. `save_states` and `restore_states`
 //! copy them to and from snapshots, in the order of submitted passes.
 
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 use pelton_weights::Checkpoint;
 
@@ -110,6 +110,9 @@ pub struct Pipeline {
     pub late_draws: bool,
 }
 
+/// The memory of an executable that a partner reads, in a form that its backend alone knows.
+pub type Shared = Arc<dyn Any + Send + Sync>;
+
 /// A plan with its weights and caches resident on one backend.
 ///
 /// An executable is a queue of passes. [`submit`](Self::submit) starts a pass and returns a ticket;
@@ -123,6 +126,21 @@ pub struct Pipeline {
 pub trait Executable: Send {
     /// The properties by which a scheduler forms and submits passes; constant after the load.
     fn pipeline(&self) -> Pipeline;
+
+    /// The part of its memory that a partner reads ([`pair`](Self::pair)); `None` if no other executable
+    /// can.
+    fn shared(&self) -> Option<Shared> {
+        None
+    }
+
+    /// Makes another executable of the same backend its partner, whose sampled tokens and hidden states
+    /// its passes can read ([`Input::Drafted`](crate::Input::Drafted),
+    /// [`Hidden::Partner`](crate::Hidden::Partner)). They read what passes that were submitted before have
+    /// left. Returns whether it can: the two must be on one device and have as many slots.
+    fn pair(&mut self, partner: Shared) -> bool {
+        let _ = partner;
+        false
+    }
 
     /// Starts a pass. Called with up to [`Pipeline::depth`] passes that are not taken yet, this one
     /// included. The edits of page tables are applied before it returns; the rows may run later.

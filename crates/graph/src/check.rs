@@ -4,8 +4,8 @@
 use pelton_sampling::{LOG_PROBS_MAX, PENALTY_WINDOW_MAX};
 
 use crate::{
-    Error, Input, Limits, MAX_REPEAT, OutputKind, PAGE, PageTables, Pass, Phase, Plan, RECENT, Row,
-    Sample, Want,
+    Error, Hidden, Input, Limits, MAX_REPEAT, OutputKind, PAGE, PageTables, Pass, Phase, Plan,
+    RECENT, Row, Sample, Want,
 };
 
 fn refuse(what: String) -> Result<(), Error> {
@@ -84,9 +84,12 @@ impl Pass<'_> {
                     check_draw(i, sample, plan, limits)?;
                     self.check_history(i, sample, row, plan)?;
                 }
-                Want::Later { .. } if [self.rows.len(), self.wants.len()] != [1, 1] => {
+                Want::Later { .. }
+                    if [self.rows.len(), self.wants.len(), self.drafted()] != [1, 1, 0] =>
+                {
                     return refuse(format!(
-                        "want {i} is drawn later, expected it alone in a pass of one row"
+                        "want {i} is drawn later, expected it alone in a pass of one row, which is \
+                         not drafted"
                     ));
                 }
                 Want::Later { .. } => {}
@@ -98,15 +101,43 @@ impl Pass<'_> {
         if self.repeat > 1 { self.check_repeat() } else { Ok(()) }
     }
 
+    /// Checks the rows of another pass whose hidden states the pass begins with. The pass before had
+    /// `before` rows, and the newest of the partner `partner`; `None` without a partner.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pass`] naming the first row that the other pass does not have, or if a partner is
+    /// missing.
+    pub fn check_other(&self, before: usize, partner: Option<usize>) -> Result<(), Error> {
+        let reads = self.drafted() > 0 || matches!(self.hidden, Hidden::Partner(_));
+        if reads && partner.is_none() {
+            return refuse("values of a partner, expected none: there is no partner".to_owned());
+        }
+        let (rows, count) = match self.hidden {
+            Hidden::Given(_) => return Ok(()),
+            Hidden::Before(rows) => (rows, before),
+            Hidden::Partner(rows) => (rows, partner.unwrap_or(0)),
+        };
+        match rows.iter().find(|&&row| row as usize >= count) {
+            Some(row) => refuse(format!("hidden state of row {row}, expected one of {count}")),
+            None => Ok(()),
+        }
+    }
+
     fn check_hidden(&self, plan: &Plan) -> Result<(), Error> {
         let (given, kept) = (plan.given(self.phase), plan.kept(self.phase));
         let (rows, width) = (self.rows.len(), plan.width_of(given));
-        let expected = rows.saturating_mul(width);
-        if self.hidden.len() != expected {
+        let (found, expected, what) = match self.hidden {
+            Hidden::Given(values) => (values.len(), rows.saturating_mul(width), "elements"),
+            Hidden::Before(of) | Hidden::Partner(of) => (of.len(), rows, "rows"),
+        };
+        if found != expected {
             return refuse(format!(
-                "{} elements of hidden states, expected {expected} for {rows} rows",
-                self.hidden.len()
+                "{found} {what} of hidden states, expected {expected} for {rows} rows"
             ));
+        }
+        if !matches!(self.hidden, Hidden::Given(_)) && (given.is_empty() || given != kept) {
+            return refuse("hidden states of another pass, expected a head".to_owned());
         }
         if self.repeat > 1 && !given.is_empty() && given != kept {
             return refuse("repeat above 1, expected a single one of a part of a model".to_owned());

@@ -37,7 +37,7 @@ pub use arch::{
     Architecture, AttentionScale, Block, Embed, FeedForward, Head, LogitScale, MixerRule, Moe,
     Multipliers, Pattern, Presence, QkNorm, RopeOff, RopeRule, Temper, Window, architectures,
 };
-pub use backend::{Backend, Executable, Pipeline};
+pub use backend::{Backend, Executable, Pipeline, Shared};
 pub use build::{BuildOptions, PoolingType, build, build_for, build_head, build_with};
 pub use effort::{
     Effort, EffortCurve, EffortGroup, EffortKind, EffortMode, EffortOptions, EffortTable,
@@ -54,7 +54,9 @@ pub use op::{
     Norm, NormKind, Op, Pooling, RopeStore, Route, Scores, ShortConv, Strided, StridedCopy,
     TableRow, alibi_slope,
 };
-pub use pass::{Input, MAX_REPEAT, Outputs, Pass, RECENT, Ranking, Row, Sample, Ticket, Want};
+pub use pass::{
+    Hidden, Input, MAX_REPEAT, Outputs, Pass, RECENT, Ranking, Row, Sample, Ticket, Want,
+};
 pub use phase::Phase;
 pub use plan::{
     Buffer, Cache, CacheGroup, Encoder, OutputKind, Plan, Rows, Shape, State, Step, Values,

@@ -14,6 +14,9 @@
 //!   becomes `Sampled`, and the index of its draw advances by one.
 //! - `keeps_hidden` returns the hidden states `[rows, hidden]`, and `hidden` gives them to the plan
 //!   of a head that predicts further tokens. In later repeats a head reads its own.
+//! - Two executables of a device can be partners, such as a model and its head. A pass then reads the
+//!   hidden states of the other's newest pass ([`Hidden::Partner`]) and the tokens that it sampled
+//!   ([`Input::Drafted`]), so that the host need not wait between passes of the two.
 //! - Rows of `Phase::Encode` are the positions of windows, without tokens: the encoder of a plan turns
 //!   their features, which `hidden` has, into keys and values that later rows attend to.
 //! - `efforts` has the effort of each row, so rows of different effort share a pass.
@@ -37,8 +40,39 @@ pub enum Input {
     /// The token that was sampled for the row's position in the row's slot. The executable keeps
     /// it, so the host need not have taken it yet.
     Sampled,
+    /// The token that the [partner](crate::Executable::pair) has sampled for this position of its own
+    /// sequence in the row's slot. The partner keeps its newest [`RECENT`], and the results of the pass
+    /// have the tokens ([`Outputs::drafted`]).
+    Drafted(u32),
     /// No token: the row is a position of a window, whose features are in [`Pass::hidden`].
     Features,
+}
+
+/// The values of the buffers of a plan's [entry](crate::Plan::entry) when a pass begins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Hidden<'a> {
+    /// Those of the host: `[rows, width]` of each buffer, one buffer after the other, or the features of
+    /// an [encoder](crate::Encoder)'s rows. Empty for plans without such buffers.
+    Given(&'a [f32]),
+    /// Those of the [exit](crate::Plan::exit) after the pass of this executable that was submitted
+    /// before: for each row the index of a row of that pass.
+    Before(&'a [u32]),
+    /// Those of the exit of the [partner](crate::Executable::pair) after the pass of it that was submitted
+    /// last: for each row the index of a row of that pass.
+    Partner(&'a [u32]),
+}
+
+impl<'a> Hidden<'a> {
+    /// No values.
+    pub const NONE: Self = Self::Given(&[]);
+
+    /// The values of the host; empty if they are those of another pass.
+    pub const fn given(self) -> &'a [f32] {
+        match self {
+            Self::Given(values) => values,
+            Self::Before(_) | Self::Partner(_) => &[],
+        }
+    }
 }
 
 /// One token of one sequence: a row of the pass.
@@ -116,9 +150,8 @@ pub struct Pass<'a> {
     /// The effort of each row, in all repeats; empty if all are full. Below 1 only if the plan has
     /// [weights](crate::Weight::effort) for it.
     pub efforts: &'a [Effort],
-    /// The values `[rows, width]` of each buffer of the plan's [entry](crate::Plan::entry), one buffer
-    /// after the other, or the features of an [encoder](crate::Encoder)'s rows; else empty.
-    pub hidden: &'a [f32],
+    /// The values that the buffers of the plan's [entry](crate::Plan::entry) begin with.
+    pub hidden: Hidden<'a>,
     /// Whether the results have the hidden states of all rows: the buffers of [`Plan::kept`]. Only a
     /// pass that runs once has them.
     ///
@@ -140,7 +173,7 @@ impl<'a> Pass<'a> {
             tables: &[],
             wants,
             efforts: &[],
-            hidden: &[],
+            hidden: Hidden::NONE,
             keeps_hidden: false,
             repeat: 1,
         }
@@ -154,6 +187,11 @@ impl<'a> Pass<'a> {
     /// Whether its only token is drawn after its submission ([`Want::Later`]).
     pub fn draws_later(&self) -> bool {
         self.wants.iter().any(|want| matches!(want, Want::Later { .. }))
+    }
+
+    /// The number of rows with a token of the partner.
+    pub fn drafted(&self) -> usize {
+        self.rows.iter().filter(|row| matches!(row.input, Input::Drafted(_))).count()
     }
 
     /// The number of [`Want::Logits`].
@@ -221,4 +259,6 @@ pub struct Outputs<'a> {
     /// The values `[rows, width]` of each kept buffer, one buffer after the other, if the pass [keeps
     /// them](Pass::keeps_hidden).
     pub hidden: &'a [f32],
+    /// The tokens of the rows with [`Input::Drafted`], in their order, as the pass has run them.
+    pub drafted: &'a [u32],
 }

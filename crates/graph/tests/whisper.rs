@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
 use pelton_graph::{
-    BuildOptions, Error, Input, KvType, Limits, Mask, Op, PageTables, Pass, Phase, Plan, Row,
-    TableEdit, Want, build, build_head, build_with,
+    BuildOptions, Error, Hidden, Input, KvType, Limits, Mask, Op, PageTables, Pass, Phase, Plan,
+    Row, TableEdit, Want, build, build_head, build_with,
 };
 use pelton_testing::WhisperSpec;
 
@@ -140,7 +140,7 @@ fn passes_of_windows() {
     };
     let features = vec![0.0; 70 * 37];
     let window = rows(0);
-    let pass = Pass { hidden: &features, ..Pass::new(Phase::Encode, &window, &[]) };
+    let pass = Pass { hidden: Hidden::Given(&features), ..Pass::new(Phase::Encode, &window, &[]) };
     let check = |pass: &Pass<'_>| match pass.check(&plan, &limits, &tables) {
         Ok(()) => String::new(),
         Err(Error::Pass(what)) => what,
@@ -148,7 +148,10 @@ fn passes_of_windows() {
     };
     assert_eq!(check(&pass), "");
     let refused = [
-        (Pass { hidden: &[], ..pass }, "0 elements of hidden states, expected 2590 for 70 rows"),
+        (
+            Pass { hidden: Hidden::NONE, ..pass },
+            "0 elements of hidden states, expected 2590 for 70 rows",
+        ),
         (Pass { rows: &window[..69], ..pass }, "69 rows of slot 0, expected the 70 positions"),
         (Pass { rows: &[&window[..], &window].concat(), ..pass }, "140 rows of slot 0"),
         (Pass { wants: &[Want::Logits { row: 0 }], ..pass }, "expected no wants"),

@@ -106,6 +106,7 @@ impl SplitExecutable {
             *edits += 1;
         }
         pass.check(&self.plan, &self.limits, &self.tables)?;
+        pass.check_other(0, None)?;
         match pass.draws_later() || pass.repeat > 1 {
             false => Ok(()),
             true => Err(Error::Pass(

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use pelton_graph::{
-    Effort, Error, Input, Outputs, Pass, Phase, Row, Sample, TableEdit, Ticket, Want,
+    Effort, Error, Hidden, Input, Outputs, Pass, Phase, Row, Sample, TableEdit, Ticket, Want,
 };
 use pelton_sampling::{Draw, Sampled};
 
@@ -76,7 +76,7 @@ impl Flight {
         self.efforts.clear();
         self.efforts.extend_from_slice(pass.efforts);
         self.hidden.clear();
-        self.hidden.extend_from_slice(pass.hidden);
+        self.hidden.extend_from_slice(pass.hidden.given());
         self.logits.clear();
         self.samples.clear();
         for list in [&mut self.pages, &mut self.recent, &mut self.masks] {
@@ -193,7 +193,7 @@ impl Flight {
         run(&Pass {
             tables: &edits,
             efforts: if has_effort { &self.efforts } else { &[] },
-            hidden: &self.hidden,
+            hidden: Hidden::Given(&self.hidden),
             keeps_hidden: !is_last || self.keeps_hidden,
             ..Pass::new(phase, &rows, &wants)
         })
@@ -209,7 +209,7 @@ impl Flight {
 
     /// The results, after the last device.
     pub(crate) fn outputs(&self) -> Outputs<'_> {
-        Outputs { logits: &self.logits, samples: &self.samples, hidden: &self.hidden }
+        Outputs { logits: &self.logits, samples: &self.samples, hidden: &self.hidden, drafted: &[] }
     }
 
     pub(crate) fn ticket(&self) -> Ticket {

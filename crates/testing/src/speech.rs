@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pelton_graph::{
-    Backend, BuildOptions, Executable, Input, KvType, Limits, Op, Pass, Phase, Plan, Row,
+    Backend, BuildOptions, Executable, Hidden, Input, KvType, Limits, Op, Pass, Phase, Plan, Row,
     TableEdit, Want, build_with, pages_for,
 };
 use serde_json::Value;
@@ -93,7 +93,7 @@ impl Speech {
         let keeps_hidden = !self.plan.kept(Phase::Encode).is_empty();
         let pass = Pass {
             tables: &edits,
-            hidden: &features,
+            hidden: Hidden::Given(&features),
             keeps_hidden,
             ..Pass::new(Phase::Encode, &rows, &[])
         };

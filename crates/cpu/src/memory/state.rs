@@ -4,7 +4,7 @@
 use std::cell::{Ref, RefCell, RefMut};
 use std::sync::Arc;
 
-use pelton_graph::{BufferId, Error, Limits, Phase, Plan};
+use pelton_graph::{BufferId, Error, Hidden, Limits, Phase, Plan};
 use pelton_weights::Checkpoint;
 
 use super::{AlignedBuf, KvCache, SlotAdapters, SlotStates, Weights};
@@ -49,16 +49,32 @@ impl State {
         })
     }
 
-    /// Writes the values that come with a pass of this phase, one buffer after the other; of other
-    /// plans they are empty.
-    pub(crate) fn set_hidden(&mut self, phase: Phase, hidden: &[f32]) {
+    /// Writes the values that a pass of this phase begins with; of other plans they are empty.
+    pub(crate) fn set_hidden(&mut self, phase: Phase, hidden: Hidden<'_>) {
         let given = self.plan.given(phase);
-        let rows = hidden.len().checked_div(self.plan.width_of(given)).unwrap_or(0);
-        let mut rest = hidden;
-        for &to in given {
-            let (own, others) = rest.split_at(rows * self.plan.buffer(to).width);
-            self.buffers.get_mut(to)[..own.len()].copy_from_slice(own);
-            rest = others;
+        match hidden {
+            Hidden::Given(values) => {
+                let rows = values.len().checked_div(self.plan.width_of(given)).unwrap_or(0);
+                let mut rest = values;
+                for &to in given {
+                    let (own, others) = rest.split_at(rows * self.plan.buffer(to).width);
+                    self.buffers.get_mut(to)[..own.len()].copy_from_slice(own);
+                    rest = others;
+                }
+            }
+            // the entry of a head is its exit
+            Hidden::Before(rows) | Hidden::Partner(rows) => {
+                for &id in given {
+                    let width = self.plan.buffer(id).width;
+                    let buffer = self.buffers.get_mut(id);
+                    let before: Vec<f32> = rows
+                        .iter()
+                        .flat_map(|&row| &buffer[row as usize * width..][..width])
+                        .copied()
+                        .collect();
+                    buffer[..before.len()].copy_from_slice(&before);
+                }
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use web_time::Instant;
 use super::{
     goal::Goal,
     resources::Resources,
-    scheduler::{Draft, Scheduler, Work},
+    scheduler::{Draft, Scheduler, UNKNOWN, Work},
     sequence::Sequence,
     speculate::{Ask, Choice, DRAFT_MAX, Proposal, all, choose},
 };
@@ -28,6 +28,14 @@ struct Plan {
     /// Tokens that the draft model drafts of each sequence in `modelled`.
     count: usize,
     modelled: Vec<bool>,
+}
+
+/// Tokens that a draft model has drafted for a sequence.
+struct Found {
+    /// [`UNKNOWN`] as long as they are not known.
+    tokens: Vec<u32>,
+    /// The position of the first in its sequence, where they are not known.
+    at: Option<u32>,
 }
 
 /// The number of drafted tokens that were sampled too, in their order.
@@ -58,11 +66,12 @@ impl Scheduler {
         let mut time = Duration::ZERO;
         if let Some(plan) = plan {
             let begun = Instant::now();
-            let by_model = self.model_drafts(ids, &plan);
-            if plan.count > 0 {
+            let finds = plan.count > 0 && self.finds_drafts(ids);
+            let by_model = self.model_drafts(ids, &plan, finds);
+            if plan.count > 0 && !finds {
                 time = begun.elapsed();
                 let sequences = plan.modelled.iter().filter(|&&by_model| by_model).count();
-                let drafted = by_model.values().filter(|tokens| !tokens.is_empty()).count();
+                let drafted = by_model.values().filter(|found| !found.tokens.is_empty()).count();
                 // not where it has run a prompt
                 if drafted == sequences {
                     self.costs.add_model(sequences, time.as_secs_f64() / plan.count as f64);
@@ -70,20 +79,21 @@ impl Scheduler {
             }
             let each = ids.iter().zip(plan.proposals).zip(plan.choice.counts).zip(plan.modelled);
             for (((&id, proposal), count), is_modelled) in each {
-                let found = match by_model.get(&id) {
-                    Some(tokens) => tokens,
+                let (found, at) = match by_model.get(&id) {
+                    Some(found) => (&found.tokens, found.at),
                     None if is_modelled => continue,
-                    None => &proposal.tokens,
+                    None => (&proposal.tokens, None),
                 };
                 let tokens = found[..found.len().min(count)].to_vec();
                 if !tokens.is_empty() {
-                    drafts.insert(id, Draft { tokens, most: count, by_model: is_modelled });
+                    drafts.insert(id, Draft { tokens, most: count, by_model: is_modelled, at });
                 }
             }
             self.prepare_rollbacks(&mut drafts);
             let late = self.allow_drafts(&mut drafts);
             ids.retain(|id| !late.contains(id));
-            time = begun.elapsed();
+            // passes of a draft model that were not awaited are part of the time of the pass
+            time = if finds { Duration::ZERO } else { begun.elapsed() };
         }
         // drafts never cost another sequence its pages
         let reach = ids.iter().filter_map(|id| {
@@ -180,10 +190,11 @@ impl Scheduler {
         (rows, appended, plain, always): (usize, usize, f64, bool),
         count: usize,
     ) -> (Choice, Vec<bool>, usize) {
+        let others = self.model_rate.get();
         let mut by_model: Vec<Option<Vec<f64>>> = Vec::with_capacity(ids.len());
         for ((id, proposal), &room) in ids.iter().zip(proposals).zip(room) {
             let drafter = self.sequences.get(id).and_then(|sequence| sequence.drafter.as_ref());
-            let chances = drafter.map(|drafter| drafter.model_chances(count.min(room)));
+            let chances = drafter.map(|drafter| drafter.model_chances(count.min(room), others));
             by_model.push(chances.filter(|chances| {
                 !chances.is_empty() && chances.iter().sum::<f64>() > proposal.expected()
             }));
@@ -198,14 +209,19 @@ impl Scheduler {
         if always {
             return (all(&chances, rows), modelled, if sequences > 0 { count } else { 0 });
         }
-        let drafting = if sequences > 0 { count as f64 * self.costs.model(sequences) } else { 0.0 };
+        let finds = sequences > 0 && self.finds_drafts(ids);
+        let drafting = match sequences {
+            0 => 0.0,
+            _ if finds => 0.0,
+            _ => count as f64 * self.costs.model(sequences),
+        };
         let cost = |rows| {
-            let cost = self.costs.drafts(rows + appended, ids.len(), plain);
+            let cost = self.costs.drafts(rows + appended, ids.len(), plain, finds);
             // where recurrent states are rolled back, accepted tokens are run again
             let again = if self.resources.kv.is_recurrent() { cost - plain } else { 0.0 };
             cost + again + drafting
         };
-        let rows = rows.min(self.costs.rows_to_try(ids.len()));
+        let rows = rows.min(self.costs.rows_to_try(ids.len(), finds));
         let count = if sequences > 0 { count } else { 0 };
         (choose(&chances, rows, plain, cost), modelled, count)
     }
@@ -215,19 +231,32 @@ impl Scheduler {
         self.draft_model.is_some() || self.own_draft.is_some() || self.head.is_some()
     }
 
-    /// The draft model's tokens of the sequences that it is to draft for.
-    fn model_drafts(&mut self, ids: &[u64], plan: &Plan) -> BTreeMap<u64, Vec<u32>> {
+    /// Whether a pass of these sequences finds the tokens of the draft model on the device. A constraint has
+    /// to see them before.
+    fn finds_drafts(&self, ids: &[u64]) -> bool {
+        let guided = |id| {
+            let goal = self.sequences.get(id).map(|sequence| &sequence.goal);
+            matches!(goal, Some(Goal::Text { draw, .. }) if draw.guide.is_some())
+        };
+        self.is_paired && !ids.iter().any(guided)
+    }
+
+    /// The draft model's tokens of the sequences that it is to draft for. They are unknown if the pass that
+    /// verifies them `finds` them.
+    fn model_drafts(&mut self, ids: &[u64], plan: &Plan, finds: bool) -> BTreeMap<u64, Found> {
         if plan.count == 0 {
             return BTreeMap::new();
         }
         if let Some(effort) = self.own_draft {
             let each = ids.iter().zip(&plan.modelled).filter(|(_, by_model)| **by_model);
             let asked: Vec<u64> = each.map(|(&id, _)| id).collect();
-            return self.own_drafts(&asked, plan.count, effort).unwrap_or_else(|error| {
+            let drafts = self.own_drafts(&asked, plan.count, effort).unwrap_or_else(|error| {
                 tracing::error!(%error, "a pass of low effort failed, and drafts no more");
                 self.own_draft = None;
                 BTreeMap::new()
             });
+            let known = |(id, tokens)| (id, Found { tokens, at: None });
+            return drafts.into_iter().map(known).collect();
         }
         let mut asks = Vec::new();
         for (&id, _) in ids.iter().zip(&plan.modelled).filter(|(_, by_model)| **by_model) {
@@ -238,13 +267,29 @@ impl Scheduler {
                 asks.push(Ask { id, slot, tokens, prompt, draw });
             }
         }
-        let drafts = match (&mut self.draft_model, &mut self.head) {
-            (Some(model), _) => model.draft(&asks, plan.count),
-            (None, Some(head)) => head.draft(&asks, plan.count),
+        let begun = match (&mut self.draft_model, &mut self.head) {
+            (Some(model), _) => model.begin(&asks, plan.count),
+            (None, Some(head)) => head.begin(&asks, plan.count),
             (None, None) => return BTreeMap::new(),
         };
-        match drafts {
-            Ok(drafts) => asks.iter().map(|ask| ask.id).zip(drafts).collect(),
+        let found = begun.and_then(|places| {
+            if finds {
+                let each = asks.iter().zip(places).filter(|(_, at)| at.is_some());
+                let tokens = || vec![UNKNOWN; plan.count];
+                return Ok(each
+                    .map(|(ask, at)| (ask.id, Found { tokens: tokens(), at }))
+                    .collect());
+            }
+            let drafts = match (&mut self.draft_model, &mut self.head) {
+                (Some(model), _) => model.finish()?,
+                (None, Some(head)) => head.finish()?,
+                (None, None) => Vec::new(),
+            };
+            let known = |(id, tokens)| (id, Found { tokens, at: None });
+            Ok(drafts.into_iter().map(known).collect())
+        });
+        match found {
+            Ok(found) => found,
             Err(error) => {
                 tracing::error!(%error, "the draft model or head failed, and is used no more");
                 (self.draft_model, self.head) = (None, None);
@@ -263,9 +308,10 @@ impl Scheduler {
                 for entry in &work.entries {
                     let sequence = self.sequences.get_mut(&entry.id);
                     if let Some(drafter) = sequence.and_then(|s| s.drafter.as_mut()) {
-                        drafter.observe_no_model();
+                        drafter.model_rate.observe_no_model();
                     }
                 }
+                self.model_rate.observe_no_model();
             }
             return;
         }
@@ -290,9 +336,11 @@ impl Scheduler {
             let Some(sequence) = self.sequences.get_mut(&entry.id) else { continue };
             sequence.goal.handle().update(|stats| stats.speculation.add(&own));
             if let Some(drafter) = &mut sequence.drafter {
-                match entry.by_model {
-                    true => drafter.observe_model(entry.drafts.len(), accepted),
-                    false => drafter.observe_no_model(),
+                for rate in [&mut drafter.model_rate, &mut self.model_rate] {
+                    match entry.by_model {
+                        true => rate.observe_model(entry.drafts.len(), accepted),
+                        false => rate.observe_no_model(),
+                    }
                 }
             }
         }

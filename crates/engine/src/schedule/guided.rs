@@ -117,7 +117,7 @@ impl Scheduler {
     fn observe_refused_draft(&mut self, id: u64, by_model: bool) {
         let drafter = self.sequences.get_mut(&id).and_then(|s| s.drafter.as_mut());
         if let Some(drafter) = drafter.filter(|_| by_model) {
-            drafter.observe_model(1, 0);
+            drafter.model_rate.observe_model(1, 0);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pelton_graph::{Effort, Input, Pass, Phase, Row, TableEdit, Want};
+use pelton_graph::{Effort, Hidden, Input, Pass, Phase, Row, TableEdit, Want};
 use pelton_sampling::Sampled;
 use web_time::Instant;
 
@@ -30,6 +30,8 @@ impl Scheduler {
         if let Err(error) = self.save_rollbacks(&work) {
             return self.fail_pass(&work, &error);
         }
+        self.run_kept_rows();
+        work.leaves_hidden = self.leaves_hidden(&work);
         let mut rows: Vec<Row> = Vec::new();
         let mut efforts: Vec<Effort> = Vec::new();
         let mut wants: Vec<Want<'_>> = Vec::new();
@@ -57,11 +59,13 @@ impl Scheduler {
             let known = end - entry.drafts.len();
             efforts.extend((entry.first..end).map(|position| sequence.effort_at(position)));
             rows.extend((entry.first..known).map(|position| sequence.row(position)));
-            rows.extend((known..end).zip(&entry.drafts).map(|(position, &token)| Row {
-                input: Input::Token(token),
-                position: position as u32,
-                slot,
-            }));
+            let drafts = (0..).zip(&entry.drafts).map(|(i, &token)| match entry.at {
+                Some(at) => Input::Drafted(at + i),
+                None => Input::Token(token),
+            });
+            let position = |position: usize| position as u32;
+            let drafts = (known..end).map(position).zip(drafts);
+            rows.extend(drafts.map(|(position, input)| Row { input, position, slot }));
             for (group, table) in sequence.pages.tables.iter().enumerate() {
                 if let Some((first, pages)) = table.unsent() {
                     let (group, first) = (group as u32, first as u32);
@@ -79,7 +83,7 @@ impl Scheduler {
             tables: &tables,
             wants: &wants,
             efforts: &efforts,
-            hidden: &[],
+            hidden: Hidden::NONE,
             keeps_hidden: self.keeps_hidden(&work),
             repeat: work.repeat,
         };
@@ -142,17 +146,23 @@ impl Scheduler {
         if flight.awaits_draw {
             self.draw_none(&mut flight);
         }
-        let Flight { ticket, work, submitted, .. } = flight;
+        let Flight { ticket, mut work, submitted, .. } = flight;
+        let is_newest = self.flights.is_empty();
         // the results leave the executable before they are passed on, which may take longer
         let taken = self.resources.runner.take(ticket);
         let outcome = taken.map(|outputs| {
+            work.know_drafts(outputs.drafted);
             if let Some(head) = &mut self.head {
-                keep_hidden(head, &self.sequences, &work, &outputs);
+                keep_hidden(head, &self.sequences, &work, &outputs, is_newest);
             }
             (outputs.samples.to_vec(), outputs.logits.to_vec())
         });
         let now = Instant::now();
-        let begun = self.last_taken.map_or(submitted, |last| last.max(submitted));
+        let begun = match self.last_taken {
+            // the passes of the draft model came before it
+            Some(last) if work.finds_drafts() => last,
+            last => last.map_or(submitted, |last| last.max(submitted)),
+        };
         self.last_taken = Some(now);
         match outcome {
             Ok((samples, values)) => {
@@ -169,11 +179,13 @@ impl Scheduler {
         let rows = work.entries.iter().map(|entry| entry.count).sum::<usize>();
         match work.phase {
             Phase::Prompt | Phase::Mixed { .. } => self.budget.measured(rows, time),
-            Phase::Decode if work.drafted() > 0 => self.costs.add_drafts(rows, time),
+            Phase::Decode if work.drafted() > 0 => {
+                self.costs.add_drafts(rows, time, work.finds_drafts());
+            }
             Phase::Decode if rows == work.entries.len() => {
                 let seconds = time.as_secs_f64() / f64::from(work.repeat);
                 self.decode_time.add(seconds);
-                self.costs.add_plain(rows, seconds);
+                self.costs.add_plain(rows, seconds, work.repeat);
             }
             // generated tokens that are computed again; no sequence is encoded
             Phase::Decode | Phase::Encode => {}

@@ -138,11 +138,7 @@ impl Scheduler {
     /// How many decoding passes one submission runs: 1, 2, 4 and so on while the same sequences
     /// decode and nothing else is to be run.
     fn repeat_of(&mut self, ids: &[u64], alone: bool) -> u32 {
-        let mut most = self.resources.runner.pipeline.repeat.clamp(1, pelton_graph::MAX_REPEAT);
-        if self.head.is_some() && self.costs.plain(ids.len()).is_none() {
-            // the time of a pass alone is measured, and the head has the hidden states of all rows
-            most = 1;
-        }
+        let most = self.resources.runner.pipeline.repeat.clamp(1, pelton_graph::MAX_REPEAT);
         if !alone || !ids.iter().all(|id| self.repeated.contains(id)) {
             self.repeat = 0;
         }
@@ -325,7 +321,8 @@ impl Scheduler {
     /// them to one that came after it.
     fn work(&self, phase: Phase, mut entries: Vec<Entry>, repeat: u32) -> Option<Work> {
         entries.retain(|entry| self.running.contains(&entry.id));
-        let drafting = Duration::ZERO;
-        (!entries.is_empty()).then_some(Work { phase, entries, repeat, drafting })
+        let (drafting, leaves_hidden) = (Duration::ZERO, false);
+        let work = Work { phase, entries, repeat, drafting, leaves_hidden };
+        (!work.entries.is_empty()).then_some(work)
     }
 }

@@ -26,6 +26,15 @@ impl Runner {
         Self { executable, pipeline, tickets: Vec::new() }
     }
 
+    /// Makes the two executables partners, whose passes read each other's tokens and hidden states.
+    /// Returns whether their backend has such.
+    pub(crate) fn pair(&mut self, other: &mut Self) -> bool {
+        match (self.executable.shared(), other.executable.shared()) {
+            (Some(own), Some(others)) => self.executable.pair(others) && other.executable.pair(own),
+            _ => false,
+        }
+    }
+
     /// Starts a pass.
     pub(crate) fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
         let executable = &mut self.executable;

@@ -22,7 +22,7 @@ use super::{
     resources::Resources,
     sequence::Sequence,
     shares::Shares,
-    speculate::{DraftModel, HeadModel, PassCosts},
+    speculate::{DraftModel, HeadModel, PassCosts, Rate},
 };
 use crate::{
     Error,
@@ -38,12 +38,19 @@ const FAILURES_MAX: usize = 3;
 
 /// Drafted tokens of one sequence.
 pub(super) struct Draft {
+    /// [`UNKNOWN`] as long as they are not known.
     pub(super) tokens: Vec<u32>,
     /// Tokens that the pass has room for.
     pub(super) most: usize,
     /// Whether the draft model drafted them.
     pub(super) by_model: bool,
+    /// The position of the first in the draft model's sequence, where they are not known: the pass
+    /// finds them there, and its results have them.
+    pub(super) at: Option<u32>,
 }
+
+/// A drafted token that is not known yet.
+pub(super) const UNKNOWN: u32 = u32::MAX;
 
 /// Rows of one sequence in a pass.
 #[derive(Clone, Debug)]
@@ -63,6 +70,9 @@ pub(super) struct Entry {
     pub(super) drafts: Vec<u32>,
     /// Whether a draft model drafted them.
     pub(super) by_model: bool,
+    /// The position of the first in the draft model's sequence, where they were not known when the pass
+    /// was submitted.
+    pub(super) at: Option<u32>,
 }
 
 impl Entry {
@@ -77,15 +87,16 @@ impl Entry {
             values: 0,
             drafts: Vec::new(),
             by_model: false,
+            at: None,
         }
     }
 
     /// The newest `known` tokens of a sequence, from position `first` on, and a draft of those after
     /// them.
     pub(super) fn verifying(id: u64, first: usize, known: usize, draft: Draft) -> Self {
-        let Draft { tokens: drafts, by_model, .. } = draft;
+        let Draft { tokens: drafts, by_model, at, most: _ } = draft;
         let (count, samples) = (known + drafts.len(), drafts.len() + 1);
-        Self { id, first, count, scores: 0, samples, values: 0, drafts, by_model }
+        Self { id, first, count, scores: 0, samples, values: 0, drafts, by_model, at }
     }
 }
 
@@ -95,14 +106,30 @@ pub(super) struct Work {
     pub(super) phase: Phase,
     pub(super) entries: Vec<Entry>,
     pub(super) repeat: u32,
-    /// The time in which a draft model drafted for it.
+    /// The time in which a draft model drafted for it, before it was submitted.
     pub(super) drafting: Duration,
+    /// Whether the head finds the hidden states of its rows on the device.
+    pub(super) leaves_hidden: bool,
 }
 
 impl Work {
     /// Drafted tokens in all.
     pub(super) fn drafted(&self) -> usize {
         self.entries.iter().map(|entry| entry.drafts.len()).sum()
+    }
+
+    /// Whether it finds drafted tokens on the device.
+    pub(super) fn finds_drafts(&self) -> bool {
+        self.entries.iter().any(|entry| entry.at.is_some())
+    }
+
+    /// Takes note of the drafted tokens that it has found on the device.
+    pub(super) fn know_drafts(&mut self, mut found: &[u32]) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.at.is_some()) {
+            let (own, others) = found.split_at(entry.drafts.len().min(found.len()));
+            entry.drafts[..own.len()].copy_from_slice(own);
+            found = others;
+        }
     }
 }
 
@@ -152,6 +179,10 @@ pub(crate) struct Scheduler {
     pub(super) own_draft: Option<Effort>,
     /// The head of the model's file, if it drafts.
     pub(super) head: Option<HeadModel>,
+    /// Whether the draft model or the head is the partner of the model.
+    pub(super) is_paired: bool,
+    /// The rate at which tokens of the draft model or the head were accepted lately, in all texts.
+    pub(super) model_rate: Rate,
     /// The repeat of the decoding pass before, and its sequences.
     pub(super) repeat: u32,
     pub(super) repeated: Vec<u64>,
@@ -169,14 +200,21 @@ pub(crate) struct Scheduler {
 
 impl Scheduler {
     pub(crate) fn new(
-        resources: Resources,
+        mut resources: Resources,
         tokenizer: Option<Arc<Tokenizer>>,
         targets: Targets,
         bound: Arc<QueueBound>,
-        draft_model: Option<DraftModel>,
+        mut draft_model: Option<DraftModel>,
         own_draft: Option<Effort>,
-        head: Option<HeadModel>,
+        mut head: Option<HeadModel>,
     ) -> Self {
+        let runner = &mut resources.runner;
+        let is_paired = match (&mut draft_model, &mut head) {
+            (Some(model), _) => model.pair(runner),
+            (None, Some(head)) => head.pair(runner),
+            (None, None) => false,
+        };
+        let repeats = resources.runner.pipeline.repeat > 1;
         Self {
             slots: (0..resources.limits.sequences as u32).rev().collect(),
             budget: PrefillBudget::new(targets, resources.limits.rows),
@@ -191,10 +229,12 @@ impl Scheduler {
             last_taken: None,
             followers: Followers::default(),
             decode_time: Average::default(),
-            costs: PassCosts::default(),
+            costs: PassCosts::new(repeats),
             draft_model,
             own_draft,
             head,
+            is_paired,
+            model_rate: Rate::of_models(),
             repeat: 0,
             repeated: Vec::new(),
             turn: Turn::Prompt,

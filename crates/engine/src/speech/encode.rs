@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pelton_graph::{Input, Pass, Phase, Row, TableEdit, Ticket, pages_for};
+use pelton_graph::{Hidden, Input, Pass, Phase, Row, TableEdit, Ticket, pages_for};
 use pelton_speech::Window;
 
 use super::model::SpeechModel;
@@ -107,7 +107,7 @@ impl SpeechModel {
         }
         let pass = Pass {
             tables: &edits,
-            hidden: &self.unfolded,
+            hidden: Hidden::Given(&self.unfolded),
             keeps_hidden: self.alignment_width > 0,
             ..Pass::new(Phase::Encode, &rows, &[])
         };

@@ -14,7 +14,7 @@ use crate::request::{Request, Run};
 
 const VOCAB: usize = 100;
 
-fn options() -> LoadOptions {
+pub(super) fn options() -> LoadOptions {
     LoadOptions::default().context(256).rows(PAGE).speculation(Speculation::Always)
 }
 
@@ -133,10 +133,10 @@ fn drafts_on_a_gpu() {
 
 /// A copy of a model's file in which no layer changes the residual stream, so that the next token
 /// depends on the newest alone. The head has the stream of its own token.
-struct Right(PathBuf);
+pub(super) struct Right(PathBuf);
 
 impl Right {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let path = file("glm4-moe-lite");
         let mut bytes = fs::read(&path).unwrap();
         let checkpoint = Checkpoint::open(&path).unwrap();
@@ -163,6 +163,11 @@ impl Right {
         let norm = checkpoint.tensor("output_norm.weight").unwrap().bytes.to_vec();
         set("blk.1.nextn.shared_head_norm.weight", &norm);
         Self(written("right", &bytes))
+    }
+
+    #[cfg(feature = "gpu")]
+    pub(super) fn path(&self) -> &PathBuf {
+        &self.0
     }
 }
 

@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use pelton::{Engine, KvMemory, LoadOptions, Model, Sampling, Speculation};
+use pelton::{Engine, KvMemory, LoadOptions, Model, Sampling, Speculation, graph::Input};
 use pelton_testing::{
     Random,
     fake::{Failure, Fake},
 };
 
-use crate::harness::{assert_all_pages_back, assert_sound, ids, submit};
+use crate::harness::{End, assert_all_pages_back, assert_sound, ids, submit};
 use crate::request::Request;
 
 fn file(name: &str) -> PathBuf {
@@ -74,7 +74,13 @@ fn hidden_states_of_all_schedules() {
         for (depth, repeat, phases) in [(1, 1, false), (2, 4, true), (3, 32, false)] {
             let fake = Fake::pipelined(depth, repeat);
             let fake = if phases { fake.with_phases() } else { fake };
+            // the model and its head do without the host between them
+            let fake = if depth == 1 { fake } else { fake.with_partners() };
             texts_are_equal(&fake, name, &always().max_concurrent(if depth == 1 { 1 } else { 3 }));
+            let log = fake.log();
+            let rows = log.passes.iter().flat_map(|pass| &pass.rows);
+            let found = rows.filter(|row| matches!(row.input, Input::Drafted(_))).count();
+            assert_eq!(found > 500, depth > 1, "{found} drafted tokens were found");
         }
     }
 }
@@ -82,7 +88,7 @@ fn hidden_states_of_all_schedules() {
 /// Where drafts are not forced, passes run ahead of the host and the head misses their positions.
 #[test]
 fn passes_ahead_of_the_host() {
-    let fake = Fake::pipelined(3, 32);
+    let fake = Fake::pipelined(3, 32).with_partners();
     let mut random = Random::new(5);
     let requests = requests(&mut random, 12);
     let options = always().speculation(Speculation::Auto).max_concurrent(2);
@@ -133,5 +139,38 @@ fn a_head_that_fails() {
         let (tokens, stats) = submit(&model, request.cache_salt(2)).unwrap().finished();
         assert_eq!(tokens, expected, "{failure:?}");
         assert_eq!(stats.speculation.drafted, 0, "{failure:?}");
+    }
+}
+
+/// Wherever a pass of a model or of its partner fails, a text is right or its request fails, and all pages
+/// come back.
+#[test]
+fn partners_that_fail() {
+    let request = Request::from_tokens(vec![5; 20]).sampling(Sampling::greedy()).max_tokens(40);
+    let request = request.ignore_eos(true);
+    let plain = load(&Fake::default(), "glm4-moe", &always().speculation(Speculation::Off));
+    let expected = ids(&plain, request.clone());
+    for failure in [Failure::Submit, Failure::Take, Failure::SubmitPanic, Failure::TakePanic] {
+        let (mut right, mut failed) = (0, 0);
+        for n in 0..14 {
+            let fake = Fake::pipelined(3, 4).with_partners();
+            let model = load(&fake, "glm4-moe", &always());
+            fake.fail_after(n, failure);
+            match submit(&model, request.clone()).unwrap().end() {
+                (tokens, End::Finished(..)) => {
+                    let tokens: Vec<u32> = tokens.iter().map(|token| token.id).collect();
+                    assert_eq!(tokens, expected, "{failure:?} of pass {n}");
+                    right += 1;
+                }
+                (_, End::Failed(error)) => {
+                    assert!(error.to_string().contains("of the test"), "{error}");
+                    failed += 1;
+                }
+            }
+            assert_eq!(ids(&model, request.clone().cache_salt(1)), expected, "{failure:?} {n}");
+            assert_all_pages_back(&model);
+            assert_sound(&fake);
+        }
+        assert!(right > 3 && failed > 3, "{failure:?}: {right} right, {failed} failed");
     }
 }

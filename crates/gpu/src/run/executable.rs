@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use pelton_graph::{
-    Backend, Effort, EffortMode, Error, Executable, Limits, MAX_REPEAT, Needs, Op, Outputs,
-    PageTables, Pass, Phase, Pipeline, Plan, Profile, Ranking, Rows, Ticket, Want,
+    Backend, Effort, EffortMode, Error, Executable, Hidden, Limits, MAX_REPEAT, Needs, Op, Outputs,
+    PageTables, Pass, Phase, Pipeline, Plan, Profile, Ranking, Rows, Shared, Ticket, Want,
 };
 use pelton_sampling::Sampled;
 use pelton_weights::Checkpoint;
 
 use self::{
     lowered::{Lowered, allocate_buffers, rotations},
+    partner::{Copies, Own},
     redo::{Redo, Run},
     shape::{Ahead, PassShape, PassWords, Written, row_words, wanted_logits},
 };
@@ -29,13 +30,13 @@ use crate::{
         dispatch::{Dispatch, EXACT_ROWS, RowClass, StepDispatches, StepShape},
         loaded::Loaded,
     },
-    persist::{Mode, Persistent, alone},
+    persist::{Mode, Persistent},
     run::{
         accept::accepts,
         in_flight::{DEPTH, InFlight},
         memory::{
-            States, allocate_caches, attentions, check_memory, compare, hidden_len, logits_len,
-            needs,
+            States, allocate_caches, attentions, before_len, check_memory, compare, hidden_len,
+            logits_len, needs,
         },
         profile,
     },
@@ -45,6 +46,8 @@ use crate::{
 mod again;
 mod ahead;
 mod lowered;
+mod others;
+mod partner;
 mod redo;
 mod shape;
 #[cfg(test)]
@@ -202,6 +205,13 @@ struct GpuExecutable {
     samples: Vec<Sampled>,
     logits: Vec<f32>,
     hidden: Vec<f32>,
+    /// The drafted tokens of the pass that was taken last.
+    drafted: Vec<u32>,
+    /// The memory that a partner reads, and that of the partner, if there is one.
+    own: Arc<Own>,
+    partner: Option<Arc<Own>>,
+    /// Hidden states on their way from the pass before.
+    states_before: wgpu::Buffer,
     _weights: Weights,
 }
 
@@ -271,7 +281,12 @@ impl GpuExecutable {
             None => None,
         };
         let (logits_len, hidden_len) = (logits_len(&plan, &limits), hidden_len(&plan, &limits));
-        let bytes = [sample.results().size(), 4 * logits_len as u64, 4 * hidden_len as u64];
+        let drafted = 4 * limits.rows as u64;
+        let bytes =
+            [sample.results().size() + drafted, 4 * logits_len as u64, 4 * hidden_len as u64];
+        let own = Own::new(&device, &plan, &limits, &buffers, &inputs);
+        let bytes_before = 4 * before_len(&plan, &limits) as u64;
+        let states_before = device.buffer("hidden states of the pass before", bytes_before)?;
         let in_flight = InFlight::new(&device, bytes)?;
         device.wait()?;
         compare(&device, &needs, before);
@@ -285,6 +300,10 @@ impl GpuExecutable {
             tables: PageTables::for_plan(&plan, &limits),
             logits: vec![0.0; logits_len],
             hidden: vec![0.0; hidden_len],
+            drafted: Vec::with_capacity(limits.rows),
+            partner: None,
+            states_before,
+            own,
             sample_bytes: Vec::with_capacity(sample.results().size() as usize),
             samples: Vec::with_capacity(limits.wants * MAX_REPEAT as usize),
             sample,
@@ -316,6 +335,7 @@ impl GpuExecutable {
             self.inputs.write_table(&self.device, group, slot, edit.first as usize, edit.pages);
         }
         pass.check(&self.plan, &self.limits, &self.tables)?;
+        pass.check_other(self.own.begin(), self.partner_rows())?;
         let most = decode_rows(&self.limits);
         if pass.phase == Phase::Decode && pass.rows.len() > most {
             let rows = pass.rows.len();
@@ -329,7 +349,7 @@ impl GpuExecutable {
             }
             _ => Vec::new(),
         };
-        self.write_hidden(pass.phase, pass.rows.len(), pass.hidden);
+        self.write_hidden(pass.phase, pass.rows.len(), pass.hidden.given());
         let Self { device, inputs, written, .. } = self;
         let counts = [pass.rows.len() as u32, selected.len() as u32];
         written.counts.write(device, &inputs.pass, &counts);
@@ -408,31 +428,6 @@ impl GpuExecutable {
             (false, _) => usize::MAX,
         }
     }
-
-    /// Records the steps of one pass, by persistent kernels if it `persists`.
-    fn record(&self, pass: &mut wgpu::ComputePass<'_>, shape: &PassShape, persists: bool) {
-        match &self.persistent {
-            Some(persistent) if persists && persistent.covers(shape.bound) => {
-                let shape = alone(shape.bound);
-                let step = |i: usize| StepDispatches { calls: &self.alone[i], shape };
-                persistent.record(pass, shape.bound, step);
-            }
-            _ => self.dispatches(shape).for_each(|step| step.record(pass)),
-        }
-    }
-
-    /// Records copies of the logits of some of the selected rows; returns their bytes.
-    fn copy_logits(&self, encoder: &mut wgpu::CommandEncoder, wanted: &[usize]) -> u64 {
-        let row_bytes = 4 * self.plan.output_width() as u64;
-        let mut bytes = 0;
-        for &at in wanted {
-            let logits = &self.buffers[self.plan.logits.0];
-            let to = self.in_flight.logits();
-            encoder.copy_buffer_to_buffer(logits, at as u64 * row_bytes, to, bytes, row_bytes);
-            bytes += row_bytes;
-        }
-        bytes
-    }
 }
 
 impl Executable for GpuExecutable {
@@ -445,6 +440,14 @@ impl Executable for GpuExecutable {
             exact_rows: self.exact_rows(),
             late_draws: true,
         }
+    }
+
+    fn shared(&self) -> Option<Shared> {
+        Some(Arc::<Own>::clone(&self.own))
+    }
+
+    fn pair(&mut self, partner: Shared) -> bool {
+        self.pair_with(partner)
     }
 
     fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
@@ -462,16 +465,18 @@ impl Executable for GpuExecutable {
                 && !pass.draws_later(),
             logits: wanted_logits(pass, &shape),
             keeps_hidden: pass.keeps_hidden,
+            copies: Copies::of(pass),
             shape,
             call,
             repeat: pass.repeat,
         };
-        let given = self.given(&run, words, pass.hidden);
+        let given = self.given(&run, words, pass.hidden.given());
         let encoder = self.device.device.create_command_encoder(&Default::default());
         let recorded = self.recorded(&run, encoder, given.as_ref());
         let ticket = self.in_flight.submit(&self.device, recorded, call, pass.repeat)?;
         self.redo.given.push_back(given);
         self.written.advance(pass);
+        self.own.end(pass.rows.len());
         if let ([row], true) = (pass.rows, pass.draws_later()) {
             self.in_flight.await_draw(*row);
         }
@@ -519,7 +524,9 @@ impl Executable for GpuExecutable {
             }
             return Err(error);
         }
-        let Self { device, in_flight, sample, sample_bytes, samples, logits, hidden, .. } = self;
+        let Self {
+            device, in_flight, sample, sample_bytes, samples, logits, hidden, drafted, ..
+        } = self;
         let before = in_flight.len();
         let taken = in_flight.take(device, ticket, sample_bytes, [logits, hidden]);
         if in_flight.len() < before {
@@ -527,9 +534,12 @@ impl Executable for GpuExecutable {
         }
         let taken = taken?;
         samples.clear();
-        sample.parse(&taken.sample, taken.repeat, sample_bytes, samples);
+        let (sampled, tokens) = sample_bytes.split_at(sample_bytes.len() - taken.drafted_bytes());
+        sample.parse(&taken.sample, taken.repeat, sampled, samples);
+        drafted.clear();
+        drafted.extend(tokens.as_chunks().0.iter().map(|&bytes| u32::from_le_bytes(bytes)));
         let (logits, hidden) = (&logits[..taken.logits_len()], &hidden[..taken.hidden_len()]);
-        Ok(Outputs { logits, samples, hidden })
+        Ok(Outputs { logits, samples, hidden, drafted })
     }
 
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {

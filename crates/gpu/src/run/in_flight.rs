@@ -42,8 +42,10 @@ pub(crate) struct InFlightPass {
     buffer: usize,
     pub(crate) sample: SampleCall,
     pub(crate) repeat: u32,
-    /// Bytes of its samples, of its logits and of its hidden states.
+    /// Bytes of its samples and drafted tokens, of the latter alone, of its logits and of its hidden
+    /// states.
     sample_bytes: u64,
+    drafted_bytes: u64,
     logits_bytes: u64,
     hidden_bytes: u64,
     /// Whether persistent kernels ran, whose word is still to be read.
@@ -60,6 +62,8 @@ pub(crate) struct Recorded {
     pub(crate) encoder: wgpu::CommandEncoder,
     /// Samples and logits, and their bytes.
     pub(crate) samples: (wgpu::Buffer, u64),
+    /// The drafted tokens that it has run, as parts of buffers: where each begins, and its bytes.
+    pub(crate) drafted: Vec<(wgpu::Buffer, u64, u64)>,
     pub(crate) logits_bytes: u64,
     /// The hidden states that are kept, and their bytes.
     pub(crate) hidden: Vec<(wgpu::Buffer, u64)>,
@@ -135,7 +139,9 @@ impl InFlight {
         let Some(buffer) = self.free.pop() else {
             return Err(Error::Pass(format!("{DEPTH} passes are not taken, expected fewer")));
         };
-        let (sample_bytes, logits_bytes) = (recorded.samples.1, recorded.logits_bytes);
+        let drafted_bytes = recorded.drafted.iter().map(|(_, _, bytes)| bytes).sum::<u64>();
+        let sample_bytes = recorded.samples.1 + drafted_bytes;
+        let logits_bytes = recorded.logits_bytes;
         let hidden_bytes = recorded.hidden.iter().map(|(_, bytes)| bytes).sum();
         let persistent = recorded.dead.is_some();
         let submission = self.send(device, recorded, buffer);
@@ -147,6 +153,7 @@ impl InFlight {
             sample,
             repeat,
             sample_bytes,
+            drafted_bytes,
             logits_bytes,
             hidden_bytes,
             persistent,
@@ -157,9 +164,15 @@ impl InFlight {
     }
 
     fn send(&self, device: &Device, recorded: Recorded, buffer: usize) -> Submission {
-        let Recorded { steps, mut encoder, samples, logits_bytes, hidden, dead } = recorded;
+        let Recorded { steps, mut encoder, samples, drafted, logits_bytes, hidden, dead } =
+            recorded;
         let (results, sample_bytes) = samples;
-        let mut mapped = vec![(&self.samples[buffer], sample_bytes), (&self.logits, logits_bytes)];
+        let mut end = sample_bytes;
+        for (tokens, at, bytes) in &drafted {
+            encoder.copy_buffer_to_buffer(tokens, *at, &self.samples[buffer], end, *bytes);
+            end += bytes;
+        }
+        let mut mapped = vec![(&self.samples[buffer], end), (&self.logits, logits_bytes)];
         if let Some(to) = self.hidden.get(buffer) {
             let mut end = 0;
             for (states, bytes) in &hidden {
@@ -327,6 +340,11 @@ impl InFlightPass {
     /// The logits of the pass, in elements.
     pub(crate) fn logits_len(&self) -> usize {
         self.logits_bytes as usize / 4
+    }
+
+    /// Bytes of the drafted tokens, the last ones of its samples.
+    pub(crate) fn drafted_bytes(&self) -> usize {
+        self.drafted_bytes as usize
     }
 
     /// The hidden states of the pass, in elements.

@@ -224,8 +224,10 @@ fn results_bytes(plan: &Plan, limits: &Limits) -> Result<u64, Error> {
         None => 0,
     };
     let (logits, hidden) = (logits_len(plan, limits), hidden_len(plan, limits));
+    let samples = samples.saturating_add(4 * limits.rows as u64);
     let read_back = InFlight::bytes([samples, 4 * logits as u64, 4 * hidden as u64]);
-    Ok([ranks, read_back].into_iter().fold(sampling, u64::saturating_add))
+    let before = 4 * before_len(plan, limits) as u64;
+    Ok([ranks, read_back, before].into_iter().fold(sampling, u64::saturating_add))
 }
 
 /// Elements of the results of a pass that are logits.
@@ -238,6 +240,14 @@ pub(crate) fn logits_len(plan: &Plan, limits: &Limits) -> usize {
 pub(crate) fn hidden_len(plan: &Plan, limits: &Limits) -> usize {
     let widths = [Phase::Encode, Phase::Decode].map(|phase| plan.width_of(plan.kept(phase)));
     limits.rows * widths[0].max(widths[1])
+}
+
+/// Elements of the hidden states that a pass of a head takes of the pass before.
+pub(crate) fn before_len(plan: &Plan, limits: &Limits) -> usize {
+    match plan.entry.is_empty() || plan.entry != plan.exit {
+        true => 0,
+        false => limits.rows * plan.hidden_width(),
+    }
 }
 
 /// Refuses a load that needs more than `available` bytes, and names the context that would fit.

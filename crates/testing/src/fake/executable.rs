@@ -1,42 +1,25 @@
 //! The fake executable: passes are checked and queued when they are submitted, and run when they
 //! are taken.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use pelton_graph::{
     Effort, Error, Executable, Input, Limits, Op, Outputs, PAGE, PageTables, Pass, Phase, Pipeline,
-    Plan, RECENT, Row, TableEdit, Ticket, Want,
+    Plan, RECENT, Row, Shared, TableEdit, Ticket,
 };
-use pelton_sampling::{Draw, FixedParams, Penalties, Sampled, Sampler};
+use pelton_sampling::{Draw, Sampler};
 
 use super::{
     cells::{Cell, Cells, mix, state},
     hidden::HiddenStates,
     log::{Failure, PassRecord},
     options::Fake,
+    partner::{Own, OwnHidden, Results},
+    wants::{OwnSample, OwnWant},
 };
 
 /// The most passes that a model over three devices has under way.
 const PASSES_BEHIND: u64 = 4;
-
-/// A want with everything that it borrowed.
-enum OwnWant {
-    Logits { row: usize },
-    Sample(Box<OwnSample>),
-}
-
-struct OwnSample {
-    row: usize,
-    params: Option<FixedParams>,
-    seed: u64,
-    index: u64,
-    penalties: Option<Penalties>,
-    bias: Vec<(u32, f32)>,
-    mask: Option<Vec<u32>>,
-    log_probs: Option<u8>,
-    recent: Vec<u32>,
-    pending: usize,
-}
 
 /// A copy between a slot's states and a snapshot, or a change of a slot's adapters.
 #[derive(Clone, Copy)]
@@ -56,10 +39,11 @@ struct Queued {
     repeat: u32,
     /// The effort of each row, or none.
     efforts: Vec<Effort>,
-    /// The hidden states that came with it, or none.
-    hidden: Vec<f32>,
+    hidden: OwnHidden,
     keeps_hidden: bool,
     failure: Option<Failure>,
+    /// The results, if it has run.
+    results: Option<Results>,
 }
 
 /// See [`Fake`].
@@ -91,10 +75,14 @@ pub(super) struct FakeExecutable {
     current: u64,
     queue: VecDeque<Queued>,
     next: u64,
-    logits: Vec<f32>,
-    samples: Vec<Sampled>,
+    /// The results of the newest pass that has run.
+    results: Results,
     states_of_rows: HiddenStates,
     hidden: Vec<f32>,
+    own: Own,
+    partner: Option<Own>,
+    /// Rows of the pass that was submitted last.
+    rows_before: usize,
 }
 
 impl FakeExecutable {
@@ -116,10 +104,12 @@ impl FakeExecutable {
             current: 0,
             queue: VecDeque::new(),
             next: 0,
-            logits: Vec::new(),
-            samples: Vec::new(),
+            results: Results::default(),
             states_of_rows: HiddenStates::new(width, limits.sequences),
             hidden: Vec::new(),
+            own: Own::default(),
+            partner: None,
+            rows_before: 0,
             limits,
         }
     }
@@ -180,7 +170,9 @@ impl FakeExecutable {
                 self.spoiled[slot] = self.current + self.behind();
             }
         }
-        self.hidden.clone_from(&queued.hidden);
+        let width = self.plan.width_of(&self.plan.entry);
+        self.hidden = queued.hidden.states(width, &self.hidden, self.partner.as_ref());
+        self.results = Results::default();
         for n in 0..queued.repeat {
             let mut chunk = (u32::MAX, 0);
             let given = std::mem::take(&mut self.hidden);
@@ -211,11 +203,20 @@ impl FakeExecutable {
                 match want {
                     OwnWant::Logits { row } => {
                         let results = self.results_of(&queued.rows, queued.rows[*row]);
-                        self.logits.extend(results);
+                        self.results.logits.extend(results);
                     }
                     OwnWant::Sample(sample) => self.sample(&queued.rows, sample, n),
                 }
             }
+        }
+        if queued.keeps_hidden {
+            self.results.hidden.clone_from(&self.hidden);
+        }
+        if self.partner.is_some() {
+            let mut own = self.own.lock();
+            own.ring.clone_from(&self.ring);
+            own.hidden.clone_from(&self.hidden);
+            own.rows = queued.rows.len();
         }
     }
 
@@ -246,6 +247,12 @@ impl FakeExecutable {
         let token = match input {
             Input::Token(token) => token,
             Input::Sampled => self.ring[slot][at],
+            Input::Drafted(from) => {
+                let partner = self.partner.as_ref();
+                let token = partner.map(|own| own.lock().ring[slot][from as usize % RECENT]);
+                self.results.drafted.extend(token);
+                token.unwrap_or(u32::MAX)
+            }
             // the plans of this executable have no encoder, so the check of a pass refuses such rows
             Input::Features => 0,
         };
@@ -401,7 +408,7 @@ impl FakeExecutable {
         let logits = self.logits_of(slot, position);
         let sampled = Sampler::new().sample(&logits, self.limits.tokens, &draw, &history);
         self.ring[slot][(position as usize + 1) % RECENT] = sampled.token.unwrap_or(0);
-        self.samples.push(sampled);
+        self.results.samples.push(sampled);
     }
 
     /// Checks what [`Pass::check`] does not: rows of a slot in order and next to each other.
@@ -425,6 +432,15 @@ impl FakeExecutable {
 impl Executable for FakeExecutable {
     fn pipeline(&self) -> Pipeline {
         self.fake.pipeline
+    }
+
+    fn shared(&self) -> Option<Shared> {
+        self.fake.has_partners.then(|| Arc::new(self.own.clone()) as Shared)
+    }
+
+    fn pair(&mut self, partner: Shared) -> bool {
+        self.partner = partner.downcast_ref().cloned();
+        self.partner.is_some()
     }
 
     fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
@@ -453,7 +469,11 @@ impl Executable for FakeExecutable {
         for edit in pass.tables {
             self.ahead.apply(edit)?;
         }
-        let checked = pass.check(&self.plan, &self.limits, &self.ahead);
+        let before = std::mem::take(&mut self.rows_before);
+        let partner = self.partner.as_ref().map(|partner| partner.lock().rows);
+        let checked = pass
+            .check(&self.plan, &self.limits, &self.ahead)
+            .and_then(|()| pass.check_other(before, partner));
         if let Err(error) = checked {
             self.violation(error.to_string());
             return Err(error);
@@ -462,36 +482,28 @@ impl Executable for FakeExecutable {
         if pass.draws_later() {
             return Err(Error::Pass("the fake has no late draws".to_owned()));
         }
-        let own = |want: &Want<'_>| match want {
-            Want::Logits { row } | Want::Later { row } => OwnWant::Logits { row: *row as usize },
-            Want::Sample(sample) => OwnWant::Sample(Box::new(OwnSample {
-                row: sample.row as usize,
-                params: sample.draw.params,
-                seed: sample.draw.seed,
-                index: sample.draw.index,
-                penalties: sample.draw.penalties,
-                bias: sample.draw.bias.to_vec(),
-                mask: sample.draw.mask.map(<[u32]>::to_vec),
-                log_probs: sample.draw.log_probs,
-                recent: sample.recent.to_vec(),
-                pending: sample.pending as usize,
-            })),
-        };
+        self.rows_before = pass.rows.len();
         let ticket = Ticket(self.next);
         self.next += 1;
         let edit = |edit: &TableEdit<'_>| (edit.group, edit.slot, edit.first, edit.pages.to_vec());
-        self.queue.push_back(Queued {
+        let mut queued = Queued {
             ticket,
             phase: pass.phase,
             rows: pass.rows.to_vec(),
             edits: pass.tables.iter().map(edit).collect(),
-            wants: pass.wants.iter().map(own).collect(),
+            wants: pass.wants.iter().map(OwnWant::of).collect(),
             repeat: pass.repeat,
             efforts: pass.efforts.to_vec(),
-            hidden: pass.hidden.to_vec(),
+            hidden: OwnHidden::of(pass),
             keeps_hidden: pass.keeps_hidden,
             failure,
-        });
+            results: None,
+        };
+        if self.partner.is_some() {
+            self.run(&queued);
+            queued.results = Some(std::mem::take(&mut self.results));
+        }
+        self.queue.push_back(queued);
         let mut log = self.fake.log();
         log.deepest = log.deepest.max(self.queue.len());
         log.passes.push(PassRecord {
@@ -507,28 +519,26 @@ impl Executable for FakeExecutable {
     }
 
     fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
-        let Some(queued) = self.queue.pop_front_if(|queued| queued.ticket == ticket) else {
+        let Some(mut queued) = self.queue.pop_front_if(|queued| queued.ticket == ticket) else {
             self.violation(format!("{ticket:?} is not the oldest"));
             return Err(Error::Pass(format!("{ticket:?} is not the oldest")));
         };
-        self.logits.clear();
-        self.samples.clear();
         let rows = queued.rows.len() as u32 * queued.repeat;
         let time = self.fake.time_per_pass * queued.repeat + self.fake.time_per_row * rows;
         if !time.is_zero() {
             std::thread::sleep(time);
         }
-        self.run(&queued);
+        match queued.results.take() {
+            Some(results) => self.results = results,
+            None => self.run(&queued),
+        }
         if queued.failure.is_some() {
             self.spoil(&queued);
         }
         match queued.failure {
             Some(Failure::Take) => Err(Error::Pass("a failure of the test".to_owned())),
             Some(Failure::TakePanic) => panic!("a panic of the test"),
-            _ => {
-                let hidden = if queued.keeps_hidden { &self.hidden[..] } else { &[] };
-                Ok(Outputs { logits: &self.logits, samples: &self.samples, hidden })
-            }
+            _ => Ok(self.results.outputs()),
         }
     }
 

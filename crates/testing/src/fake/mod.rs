@@ -14,6 +14,8 @@ mod executable;
 mod hidden;
 mod log;
 mod options;
+mod partner;
+mod wants;
 
 use std::sync::Arc;
 

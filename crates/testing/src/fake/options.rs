@@ -14,6 +14,7 @@ use super::log::{Failure, Log};
 pub struct Fake {
     /// How it says that passes are best submitted.
     pub pipeline: Pipeline,
+    pub(super) has_partners: bool,
     pub(super) nan_from: Option<u32>,
     pub(super) time_per_row: Duration,
     pub(super) time_per_pass: Duration,
@@ -34,6 +35,7 @@ impl Default for Fake {
         };
         Self {
             pipeline,
+            has_partners: false,
             nan_from: None,
             time_per_row: Duration::ZERO,
             time_per_pass: Duration::ZERO,
@@ -48,6 +50,11 @@ impl Fake {
     pub fn pipelined(depth: usize, repeat: u32) -> Self {
         let fake = Self::default();
         Self { pipeline: Pipeline { depth, repeat, ..fake.pipeline }, ..fake }
+    }
+
+    /// The backend with partners: a model and what drafts for it read each other's tokens and hidden states.
+    pub fn with_partners(self) -> Self {
+        Self { has_partners: true, ..self }
     }
 
     /// The backend as a part of a model whose other part is `other`: parts after one that fails do not run its pass.

@@ -7,9 +7,14 @@ const PRIOR: f64 = 4.0;
 /// Prior rates of drafts from a match of 0 to 1, 2 to 3, 4 to 7 tokens and so on.
 const BY_LENGTH: [f64; 6] = [0.1, 0.25, 0.5, 0.7, 0.85, 0.93];
 
+/// The prior rate of a draft model's tokens.
+const MODEL_RATE: f64 = 0.7;
+/// The part of the observations of a draft model's rate that is left after a pass without it.
+const MODEL_FADE: f64 = 0.998;
+
 /// The rate at which drafted tokens are accepted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rate {
+pub(crate) struct Rate {
     prior: f64,
     hits: f64,
     tries: f64,
@@ -25,14 +30,29 @@ impl Rate {
         self.tries = self.tries * DECAY + 1.0;
     }
 
-    /// Lets the weight of the observations fade, as while none are made.
-    pub(super) fn fade(&mut self, by: f64) {
-        self.hits *= by;
-        self.tries *= by;
+    /// The rate of a draft model, before anything is observed.
+    pub(crate) fn of_models() -> Self {
+        Self::new(MODEL_RATE)
     }
 
-    pub(super) fn get(&self) -> f64 {
-        (self.hits + PRIOR * self.prior) / (self.tries + PRIOR)
+    /// Takes note of a draft model's tokens, of which the first `accepted` were accepted.
+    pub(crate) fn observe_model(&mut self, drafted: usize, accepted: usize) {
+        (0..drafted.min(accepted + 1)).for_each(|i| self.add(i < accepted));
+    }
+
+    /// Takes note of a pass without a draft model's tokens: after many the rate is the prior again.
+    pub(crate) fn observe_no_model(&mut self) {
+        self.hits *= MODEL_FADE;
+        self.tries *= MODEL_FADE;
+    }
+
+    pub(crate) fn get(&self) -> f64 {
+        self.after(self.prior)
+    }
+
+    /// The rate with another prior.
+    pub(super) fn after(&self, prior: f64) -> f64 {
+        (self.hits + PRIOR * prior) / (self.tries + PRIOR)
     }
 }
 
@@ -81,10 +101,11 @@ mod tests {
         // the mean of 20 observations or so, and the prior
         assert!((rates.chances(15, 1)[0] - 0.87).abs() < 0.05);
         assert_eq!(rates.chances(16, 1), [0.85]);
-        let mut rate = Rate::new(0.7);
-        (0..100).for_each(|_| rate.add(false));
+        let mut rate = Rate::of_models();
+        (0..100).for_each(|_| rate.observe_model(1, 0));
         assert!(rate.get() < 0.13);
-        (0..2000).for_each(|_| rate.fade(0.998));
+        assert!(rate.after(0.0) < 0.01);
+        (0..2000).for_each(|_| rate.observe_no_model());
         assert!(rate.get() > 0.6);
     }
 }

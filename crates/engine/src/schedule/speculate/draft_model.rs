@@ -1,12 +1,12 @@
 //! A small model that drafts the next tokens of running sequences.
 
 use pelton_graph::{Input, PAGE, Pass, Phase, Row, Sample, Want};
-use pelton_sampling::{Draw, Sampled};
+use pelton_sampling::Draw;
 
-use super::slot_pages::SlotPages;
+use super::draft_passes::{DraftPasses, column};
 use crate::{
     Error,
-    schedule::{goal::DrawOptions, resources::Resources},
+    schedule::{goal::DrawOptions, resources::Resources, runner::Runner},
 };
 
 /// The most rows of one sequence that run in one pass of the phase of decoding; more are a prompt's.
@@ -38,25 +38,39 @@ struct Slot {
 /// of them at full length.
 pub(crate) struct DraftModel {
     resources: Resources,
-    pages: SlotPages,
+    passes: DraftPasses,
     slots: Vec<Slot>,
+    /// The sequences of the newest draft `(request, slot)` whose tokens were not taken yet.
+    begun: Vec<(u64, u32)>,
 }
 
 impl DraftModel {
     pub(crate) fn new(resources: Resources) -> Self {
         let slot = || Slot { id: 0, run: Vec::new() };
         let slots = std::iter::repeat_with(slot).take(resources.limits.sequences).collect();
-        Self { pages: SlotPages::new(&resources), resources, slots }
+        Self { passes: DraftPasses::new(&resources), resources, slots, begun: Vec::new() }
     }
 
-    /// Drafts the next `count` tokens of sequences. The drafts of those whose tokens it has not all
-    /// run yet are empty: it runs one pass of each call over the oldest of them.
+    /// Makes the model that it drafts for its partner. Returns whether the backend has partners.
+    pub(crate) fn pair(&mut self, model: &mut Runner) -> bool {
+        self.resources.runner.pair(model)
+    }
+
+    /// Begins a draft of the next `count` tokens of sequences. Returns for each the position of the
+    /// first, at which the partner finds it. `None` for those whose tokens it has not all run yet: it
+    /// runs one pass of each call over the oldest of them.
     ///
     /// # Errors
     ///
     /// If a pass fails.
-    pub(crate) fn draft(&mut self, asks: &[Ask<'_>], count: usize) -> Result<Vec<Vec<u32>>, Error> {
-        let mut drafts = vec![Vec::new(); asks.len()];
+    pub(crate) fn begin(
+        &mut self,
+        asks: &[Ask<'_>],
+        count: usize,
+    ) -> Result<Vec<Option<u32>>, Error> {
+        // then the tokens that it has run are known
+        self.finish()?;
+        self.passes.begin();
         let mut ready: Vec<usize> = Vec::new();
         let mut prompt = None;
         for (i, ask) in asks.iter().enumerate() {
@@ -77,37 +91,52 @@ impl DraftModel {
             rows -= if fits { own } else { 0 };
             fits
         });
+        let mut places = vec![None; asks.len()];
         if ready.is_empty() || count == 0 {
-            return Ok(drafts);
+            return Ok(places);
         }
-        let asks: Vec<&Ask<'_>> = ready.iter().map(|&i| &asks[i]).collect();
-        for (sampled, &i) in self.first(&asks)?.into_iter().zip(&ready) {
-            drafts[i].extend(sampled.token);
-        }
+        let drafting: Vec<&Ask<'_>> = ready.iter().map(|&i| &asks[i]).collect();
+        self.first(&drafting)?;
         if count > 1 {
-            let more = self.more(&asks, count - 1)?;
-            for (n, &i) in ready.iter().enumerate() {
-                let column = more.iter().skip(n).step_by(ready.len());
-                drafts[i].extend(column.map_while(|sampled| sampled.token));
-                let run = &mut self.slots[asks[n].slot as usize].run;
-                run.extend(&drafts[i][..drafts[i].len() - 1]);
-            }
+            self.more(&drafting, count - 1)?;
         }
-        Ok(drafts)
+        self.begun = drafting.iter().map(|ask| (ask.id, ask.slot)).collect();
+        for i in ready {
+            places[i] = Some(asks[i].tokens.len() as u32);
+        }
+        Ok(places)
+    }
+
+    /// Waits for the draft that has begun: its tokens, with their requests.
+    ///
+    /// # Errors
+    ///
+    /// If a pass failed.
+    pub(crate) fn finish(&mut self) -> Result<Vec<(u64, Vec<u32>)>, Error> {
+        let Self { resources, passes, slots, begun } = self;
+        let samples = passes.finish(resources)?;
+        let sequences = begun.len();
+        let each = begun.drain(..).enumerate().map(|(n, (id, slot))| {
+            let tokens = column(&samples, n, sequences);
+            // the last one has not run
+            slots[slot as usize].run.extend(&tokens[..tokens.len().saturating_sub(1)]);
+            (id, tokens)
+        });
+        Ok(each.collect())
     }
 
     /// The tokens of a sequence that have not run, if `count` more have room. The tokens that were
     /// run are cut where they are not the sequence's, and the sequence's last token is run in any
     /// case, for its logits.
     fn left(&mut self, ask: &Ask<'_>, count: usize) -> Option<usize> {
-        let Self { resources, pages, slots } = self;
+        let Self { resources, passes, slots, .. } = self;
         let slot = slots.get_mut(ask.slot as usize)?;
         let known = ask.tokens.iter().all(|&token| (token as usize) < resources.plan.vocab);
         if !known || ask.tokens.len() + count > resources.limits.context {
             return None;
         }
         if slot.id != ask.id {
-            pages.release(resources, ask.slot);
+            passes.release(resources, ask.slot);
             slot.run.clear();
             slot.id = ask.id;
         }
@@ -132,7 +161,7 @@ impl DraftModel {
     }
 
     /// Runs the tokens of sequences that have not run, and samples the one after each.
-    fn first(&mut self, asks: &[&Ask<'_>]) -> Result<Vec<Sampled>, Error> {
+    fn first(&mut self, asks: &[&Ask<'_>]) -> Result<(), Error> {
         let (mut rows, mut wants) = (Vec::new(), Vec::new());
         let mut ends = Vec::new();
         for ask in asks {
@@ -147,16 +176,16 @@ impl DraftModel {
             wants.push(Want::Sample(Sample { draw, ..sample }));
             ends.push((ask.slot, ask.tokens.len()));
         }
-        let sampled = self.run(Phase::Decode, &rows, &wants, 1, &ends)?;
+        self.run(Phase::Decode, &rows, &wants, 1, &ends)?;
         for ask in asks {
             let run = &mut self.slots[ask.slot as usize].run;
             run.extend(&ask.tokens[run.len()..]);
         }
-        Ok(sampled)
+        Ok(())
     }
 
     /// Samples `count` more tokens `[count, sequences]`, each after the one before.
-    fn more(&mut self, asks: &[&Ask<'_>], count: usize) -> Result<Vec<Sampled>, Error> {
+    fn more(&mut self, asks: &[&Ask<'_>], count: usize) -> Result<(), Error> {
         let vocab = self.resources.plan.vocab;
         let (mut rows, mut wants, mut ends) = (Vec::new(), Vec::new(), Vec::new());
         for (i, ask) in asks.iter().enumerate() {
@@ -167,7 +196,7 @@ impl DraftModel {
         self.run(Phase::Decode, &rows, &wants, count as u32, &ends)
     }
 
-    /// Runs a pass, with pages for the positions up to `ends` of each slot.
+    /// Submits a pass, with pages for the positions up to `ends` of each slot.
     fn run(
         &mut self,
         phase: Phase,
@@ -175,10 +204,9 @@ impl DraftModel {
         wants: &[Want<'_>],
         repeat: u32,
         ends: &[(u32, usize)],
-    ) -> Result<Vec<Sampled>, Error> {
+    ) -> Result<(), Error> {
         let pass = Pass { repeat, ..Pass::new(phase, rows, wants) };
-        let ticket = self.pages.submit(&mut self.resources, &pass, ends)?;
-        Ok(self.resources.runner.take(ticket)?.samples.to_vec())
+        self.passes.submit(&mut self.resources, &pass, ends)
     }
 }
 

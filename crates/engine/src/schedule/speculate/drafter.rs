@@ -7,10 +7,6 @@ use super::{
 };
 use crate::api::Speculation;
 
-/// The prior rate of acceptance of a draft model's tokens.
-const MODEL_RATE: f64 = 0.7;
-/// The part of the observations of a draft model's rate that is left after a pass without it.
-const MODEL_FADE: f64 = 0.998;
 /// The length of a match that the beginning of a predicted text counts as.
 const BEGINNING: usize = 8;
 
@@ -68,7 +64,8 @@ pub(crate) struct Drafter {
     prediction: Option<Prediction>,
     text_rates: Rates,
     prediction_rates: Rates,
-    model_rate: Rate,
+    /// The rate of a draft model's tokens.
+    pub(crate) model_rate: Rate,
 }
 
 impl Drafter {
@@ -83,7 +80,7 @@ impl Drafter {
             prediction: (!prediction.is_empty()).then(|| Prediction::new(prediction)),
             text_rates: Rates::default(),
             prediction_rates: Rates::default(),
-            model_rate: Rate::new(MODEL_RATE),
+            model_rate: Rate::of_models(),
         }
     }
 
@@ -131,20 +128,10 @@ impl Drafter {
         }
     }
 
-    /// The chances of a draft model's next tokens.
-    pub(crate) fn model_chances(&self, count: usize) -> Vec<f64> {
-        let rate = self.model_rate.get();
+    /// The chances of a draft model's next tokens, whose rate in other texts was `others`.
+    pub(crate) fn model_chances(&self, count: usize, others: f64) -> Vec<f64> {
+        let rate = self.model_rate.after(others);
         (1..=count as i32).map(|n| rate.powi(n)).collect()
-    }
-
-    /// Takes note of a draft model's tokens, of which the first `accepted` were accepted.
-    pub(crate) fn observe_model(&mut self, drafted: usize, accepted: usize) {
-        (0..drafted.min(accepted + 1)).for_each(|i| self.model_rate.add(i < accepted));
-    }
-
-    /// Takes note of a pass without a draft model's tokens: after many its rate is tried again.
-    pub(crate) fn observe_no_model(&mut self) {
-        self.model_rate.fade(MODEL_FADE);
     }
 }
 
@@ -203,10 +190,12 @@ mod tests {
     #[test]
     fn a_models_rate_is_tried_again() {
         let (mut drafter, _) = fed(&[1], &[], &[]);
-        assert!((drafter.model_chances(2)[1] - 0.49).abs() < 1e-9);
-        (0..50).for_each(|_| drafter.observe_model(4, 0));
-        assert!(drafter.model_chances(1)[0] < 0.2);
-        (0..5000).for_each(|_| drafter.observe_no_model());
-        assert!(drafter.model_chances(1)[0] > 0.6);
+        assert!((drafter.model_chances(2, 0.7)[1] - 0.49).abs() < 1e-9);
+        // a new text begins with the rate of others
+        assert!(drafter.model_chances(1, 0.1)[0] < 0.11);
+        (0..50).for_each(|_| drafter.model_rate.observe_model(4, 0));
+        assert!(drafter.model_chances(1, 0.7)[0] < 0.2);
+        (0..5000).for_each(|_| drafter.model_rate.observe_no_model());
+        assert!(drafter.model_chances(1, 0.7)[0] > 0.6);
     }
 }

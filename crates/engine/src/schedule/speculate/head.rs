@@ -5,28 +5,63 @@
 //! rows: positions whose hidden states were not kept (a cached prefix, passes ahead of the host) are
 //! left out.
 
-use std::collections::VecDeque;
+//!
+//! Hidden states come from the host, or they are rows of the model's newest pass, whose partner the head
+//! is. The latter have to run before the model's next pass.
 
-use pelton_graph::{Input, PAGE, Pass, Phase, Row, Ticket, Want};
-use pelton_sampling::{Draw, Sampled};
+use pelton_graph::{Hidden, Input, PAGE, Pass, Phase, Row, Want};
+use pelton_sampling::Draw;
 
 use super::{
     draft_model::{Ask, DECODE_ROWS, decoding_rows, row},
-    slot_pages::SlotPages,
+    draft_passes::{DraftPasses, column},
 };
-use crate::{Error, schedule::resources::Resources};
+use crate::{
+    Error,
+    schedule::{resources::Resources, runner::Runner},
+};
+
+/// The hidden states of positions of a sequence.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum States<'a> {
+    /// `[positions, hidden]`, on the host.
+    Given(&'a [f32]),
+    /// As many rows of the model's newest pass, and the first of them.
+    Rows { first: usize, count: usize },
+}
+
+/// The hidden states that wait to be run.
+enum Waiting {
+    /// `[positions, hidden]`.
+    Given(Vec<f32>),
+    /// Rows of the model's newest pass from this one on.
+    Rows(usize),
+}
+
+impl Waiting {
+    const NONE: Self = Self::Given(Vec::new());
+}
 
 /// The rows of one slot.
 struct Slot {
     id: u64,
     /// Rows that the head has run.
     rows: usize,
-    /// Positions whose hidden states wait to be run, in ascending order, and these states
-    /// `[positions, hidden]`.
+    /// Positions whose hidden states wait to be run, in ascending order, and these states.
     positions: Vec<usize>,
-    states: Vec<f32>,
+    states: Waiting,
     /// The position of the sequence whose hidden state is expected next.
     next: usize,
+}
+
+impl Slot {
+    const EMPTY: Self =
+        Self { id: 0, rows: 0, positions: Vec::new(), states: Waiting::NONE, next: 0 };
+
+    /// Whether states wait that are rows of the model's newest pass.
+    fn is_kept(&self) -> bool {
+        !self.positions.is_empty() && matches!(self.states, Waiting::Rows(_))
+    }
 }
 
 /// The rows of one slot in a pass.
@@ -42,17 +77,22 @@ struct Span<'a> {
 /// A loaded head, whose slots are those of its model. It has pages for all of them at full length.
 pub(crate) struct HeadModel {
     resources: Resources,
-    pages: SlotPages,
+    passes: DraftPasses,
     slots: Vec<Slot>,
-    /// Passes without results that were not taken yet.
-    tickets: VecDeque<Ticket>,
+    /// The sequences of the newest draft whose tokens were not taken yet.
+    begun: Vec<u64>,
 }
 
 impl HeadModel {
     pub(crate) fn new(resources: Resources) -> Self {
-        let slot = || Slot { id: 0, rows: 0, positions: Vec::new(), states: Vec::new(), next: 0 };
-        let slots = std::iter::repeat_with(slot).take(resources.limits.sequences).collect();
-        Self { pages: SlotPages::new(&resources), resources, slots, tickets: VecDeque::new() }
+        let slots = std::iter::repeat_with(|| Slot::EMPTY);
+        let slots = slots.take(resources.limits.sequences).collect();
+        Self { passes: DraftPasses::new(&resources), resources, slots, begun: Vec::new() }
+    }
+
+    /// Makes the model whose head it is its partner. Returns whether the backend has partners.
+    pub(crate) fn pair(&mut self, model: &mut Runner) -> bool {
+        self.resources.runner.pair(model)
     }
 
     /// Elements of a hidden state.
@@ -60,31 +100,69 @@ impl HeadModel {
         self.resources.plan.hidden_width()
     }
 
-    /// Takes note of the hidden states `[positions, hidden]` of a sequence from position `first` on.
-    pub(crate) fn keep(&mut self, id: u64, slot: u32, first: usize, states: &[f32]) {
-        let Self { resources, pages, slots, .. } = self;
+    /// Takes note of the hidden states of a sequence from position `first` on.
+    pub(crate) fn keep(&mut self, id: u64, slot: u32, first: usize, states: States<'_>) {
+        let Self { resources, passes, slots, .. } = self;
         let (width, context) = (resources.plan.hidden_width(), resources.limits.context);
         let at = slot;
         let Some(slot) = slots.get_mut(at as usize) else { return };
         if slot.id != id {
-            pages.release(resources, at);
-            (slot.id, slot.rows, slot.next) = (id, 0, 0);
-            slot.positions.clear();
-            slot.states.clear();
+            passes.release(resources, at);
+            *slot = Slot { id, ..Slot::EMPTY };
         }
-        let end = (first + states.len() / width.max(1)).min(context);
+        let count = match states {
+            States::Given(values) => values.len() / width.max(1),
+            States::Rows { count, .. } => count,
+        };
+        let end = (first + count).min(context);
         // waiting rows of positions that run again are replaced, those that have run stay
         while slot.positions.last().is_some_and(|&last| last >= first) {
             slot.next = slot.positions.pop().unwrap_or(first);
         }
-        slot.states.truncate(slot.positions.len() * width);
         let new = first.max(slot.next)..end;
+        match (&mut slot.states, states) {
+            (Waiting::Given(waiting), _) => waiting.truncate(slot.positions.len() * width),
+            // rows of an earlier pass are lost
+            (Waiting::Rows(_), _) => slot.positions.clear(),
+        }
         if new.is_empty() {
             return;
         }
-        slot.states.extend_from_slice(&states[(new.start - first) * width..(end - first) * width]);
+        match (&mut slot.states, states) {
+            (Waiting::Given(waiting), States::Given(values)) => waiting
+                .extend_from_slice(&values[(new.start - first) * width..(end - first) * width]),
+            (Waiting::Rows(_), States::Given(values)) => {
+                let own = &values[(new.start - first) * width..(end - first) * width];
+                slot.states = Waiting::Given(own.to_vec());
+            }
+            (_, States::Rows { first: row, .. }) => {
+                slot.positions.clear();
+                slot.states = Waiting::Rows(row + new.start - first);
+            }
+        }
         slot.next = end;
         slot.positions.extend(new);
+    }
+
+    /// The sequences whose waiting rows are rows of the model's newest pass, with their slots.
+    pub(crate) fn kept(&self) -> Vec<(u64, u32)> {
+        let slots = (0..).zip(&self.slots).filter(|(_, slot)| slot.is_kept());
+        slots.map(|(at, slot)| (slot.id, at)).collect()
+    }
+
+    /// Runs those of a sequence's waiting rows that are rows of the model's newest pass, before it is
+    /// overwritten. A position without a known token after it is left out.
+    ///
+    /// # Errors
+    ///
+    /// If a pass fails.
+    pub(crate) fn run_kept(&mut self, id: u64, slot: u32, tokens: &[u32]) -> Result<(), Error> {
+        let known = self.known(id, slot, tokens);
+        self.run_without_results(slot, tokens, known)?;
+        if let Some(slot) = self.slots.get_mut(slot as usize).filter(|slot| slot.is_kept()) {
+            slot.positions.clear();
+        }
+        Ok(())
     }
 
     /// Runs the waiting rows of a sequence but for the newest, which a draft begins with, if there are
@@ -113,17 +191,28 @@ impl HeadModel {
         slot.map_or(0, |slot| slot.positions.partition_point(|&p| p + 1 < tokens.len()))
     }
 
-    /// Drafts the next `count` tokens of sequences. The drafts of those whose newest hidden state is
-    /// not known are empty.
+    /// Begins a draft of the next `count` tokens of sequences. Returns for each the position of the
+    /// head's rows at which the partner finds the first. `None` for those whose newest hidden state is
+    /// not known, and where some states are rows of the model's newest pass for all others.
     ///
     /// # Errors
     ///
     /// If a pass fails.
-    pub(crate) fn draft(&mut self, asks: &[Ask<'_>], count: usize) -> Result<Vec<Vec<u32>>, Error> {
-        let mut drafts = vec![Vec::new(); asks.len()];
+    pub(crate) fn begin(
+        &mut self,
+        asks: &[Ask<'_>],
+        count: usize,
+    ) -> Result<Vec<Option<u32>>, Error> {
+        self.passes.begin();
+        self.begun.clear();
         let mut rows = decoding_rows(&self.resources);
         let mut ready = Vec::new();
-        for (i, ask) in asks.iter().enumerate() {
+        let is_kept = |ask: &Ask<'_>| {
+            self.slots.get(ask.slot as usize).is_some_and(|s| s.id == ask.id && s.is_kept())
+        };
+        let any_kept = asks.iter().any(is_kept);
+        let kept: Vec<bool> = asks.iter().map(is_kept).collect();
+        for (i, ask) in asks.iter().enumerate().filter(|(i, _)| kept[*i] == any_kept) {
             let waiting = self.known(ask.id, ask.slot, ask.tokens);
             let Some(slot) = self.slots.get(ask.slot as usize).filter(|_| waiting > 0) else {
                 continue;
@@ -142,8 +231,9 @@ impl HeadModel {
                 ready.push((i, waiting));
             }
         }
+        let mut places = vec![None; asks.len()];
         if ready.is_empty() || count == 0 {
-            return Ok(drafts);
+            return Ok(places);
         }
         let spans: Vec<Span<'_>> = ready
             .iter()
@@ -152,18 +242,29 @@ impl HeadModel {
                 Span { slot: ask.slot, tokens: ask.tokens, count, ask: Some(ask) }
             })
             .collect();
-        let (sampled, states) = self.first(&spans, count)?;
-        for (sampled, &(i, _)) in sampled.into_iter().zip(&ready) {
-            drafts[i].extend(sampled.token);
+        self.submit(Phase::Decode, &spans)?;
+        for span in &spans {
+            self.begun.extend(span.ask.map(|ask| ask.id));
+        }
+        for &(i, _) in &ready {
+            places[i] = Some(self.slots[asks[i].slot as usize].rows as u32);
         }
         if count > 1 {
-            let more = self.more(&spans, &states, count - 1)?;
-            for (n, &(i, _)) in ready.iter().enumerate() {
-                let column = more.iter().skip(n).step_by(ready.len());
-                drafts[i].extend(column.map_while(|sampled| sampled.token));
-            }
+            self.more(&spans, count - 1)?;
         }
-        Ok(drafts)
+        Ok(places)
+    }
+
+    /// Waits for the draft that has begun: its tokens, with their requests.
+    ///
+    /// # Errors
+    ///
+    /// If a pass failed.
+    pub(crate) fn finish(&mut self) -> Result<Vec<(u64, Vec<u32>)>, Error> {
+        let samples = self.passes.finish(&mut self.resources)?;
+        let sequences = self.begun.len();
+        let each = self.begun.drain(..).enumerate();
+        Ok(each.map(|(n, id)| (id, column(&samples, n, sequences))).collect())
     }
 
     /// Runs the first `count` waiting rows of a slot, in chunks.
@@ -179,56 +280,18 @@ impl HeadModel {
             let count = left.min(most.max(1));
             left -= count;
             let phase = if count > DECODE_ROWS { Phase::Prompt } else { Phase::Decode };
-            let span = Span { slot, tokens, count, ask: None };
-            let ticket = self.submit(phase, &[span], false)?;
-            self.tickets.push_back(ticket);
-            let depth = self.resources.runner.pipeline.depth;
-            self.settle(depth.saturating_sub(1))?;
+            self.submit(phase, &[Span { slot, tokens, count, ask: None }])?;
         }
         Ok(())
     }
 
-    /// Takes passes without results until at most `most` are left.
-    fn settle(&mut self, most: usize) -> Result<(), Error> {
-        while self.tickets.len() > most {
-            if let Some(ticket) = self.tickets.pop_front() {
-                self.resources.runner.take(ticket)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Runs the waiting rows of sequences, and samples the token after each; with those that are to
-    /// follow, returns the hidden states `[sequences, hidden]` of the last rows too.
-    fn first(
-        &mut self,
-        spans: &[Span<'_>],
-        count: usize,
-    ) -> Result<(Vec<Sampled>, Vec<f32>), Error> {
-        self.settle(0)?;
-        let ticket = self.submit(Phase::Decode, spans, count > 1)?;
-        let width = self.width();
-        let outputs = self.resources.runner.take(ticket)?;
-        let mut states = Vec::new();
-        let mut end = 0;
-        for span in spans.iter().filter(|_| count > 1) {
-            end += span.count;
-            states.extend_from_slice(&outputs.hidden[(end - 1) * width..end * width]);
-        }
-        Ok((outputs.samples.to_vec(), states))
-    }
-
-    /// Submits the first waiting rows of slots, which wait no more.
-    fn submit(
-        &mut self,
-        phase: Phase,
-        spans: &[Span<'_>],
-        keeps_hidden: bool,
-    ) -> Result<Ticket, Error> {
+    /// Submits the first waiting rows of slots, which wait no more, and samples the token after each
+    /// span with a draw. The hidden states of all are of one kind.
+    fn submit(&mut self, phase: Phase, spans: &[Span<'_>]) -> Result<(), Error> {
         let width = self.width();
         let vocab = self.resources.plan.vocab;
         let (mut rows, mut wants): (Vec<Row>, Vec<Want<'_>>) = (Vec::new(), Vec::new());
-        let (mut hidden, mut ends) = (Vec::new(), Vec::new());
+        let (mut given, mut kept, mut ends) = (Vec::new(), Vec::new(), Vec::new());
         for span in spans {
             let slot = &mut self.slots[span.slot as usize];
             for &position in &slot.positions[..span.count] {
@@ -236,7 +299,13 @@ impl HeadModel {
                 rows.push(row(input, slot.rows, span.slot));
                 slot.rows += 1;
             }
-            hidden.extend(slot.states.drain(..span.count * width));
+            match &mut slot.states {
+                Waiting::Given(states) => given.extend(states.drain(..span.count * width)),
+                Waiting::Rows(first) => {
+                    kept.extend((*first..*first + span.count).map(|row| row as u32));
+                    *first += span.count;
+                }
+            }
             slot.positions.drain(..span.count);
             ends.push((span.slot, slot.rows));
             if let Some(ask) = span.ask {
@@ -247,31 +316,32 @@ impl HeadModel {
                 wants.push(Want::Sample(pelton_graph::Sample { draw, ..sample }));
             }
         }
-        let pass = Pass { hidden: &hidden, keeps_hidden, ..Pass::new(phase, &rows, &wants) };
-        self.pages.submit(&mut self.resources, &pass, &ends)
+        let hidden = match kept.is_empty() {
+            true => Hidden::Given(&given),
+            false => Hidden::Partner(&kept),
+        };
+        let pass = Pass { hidden, ..Pass::new(phase, &rows, &wants) };
+        self.passes.submit(&mut self.resources, &pass, &ends)
     }
 
-    /// Samples `count` more tokens `[count, sequences]`, each after the one before, from the hidden
-    /// states of the rows of the first. These rows are not of the sequences' texts yet, and the next
+    /// Samples `count` more tokens, each after the one before, from the hidden states of the last row
+    /// of each span in the pass before. These rows are not of the sequences' texts yet, and the next
     /// pass overwrites them.
-    fn more(
-        &mut self,
-        spans: &[Span<'_>],
-        states: &[f32],
-        count: usize,
-    ) -> Result<Vec<Sampled>, Error> {
+    fn more(&mut self, spans: &[Span<'_>], count: usize) -> Result<(), Error> {
         let vocab = self.resources.plan.vocab;
         let (mut rows, mut wants, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut last, mut end) = (Vec::new(), 0);
         for span in spans {
+            end += span.count as u32;
             let Some(ask) = span.ask else { continue };
             let first = self.slots[span.slot as usize].rows;
+            last.push(end - 1);
             wants.push(Want::Sample(ask.sample(rows.len(), ask.tokens.len(), vocab)));
             rows.push(row(Input::Sampled, first, span.slot));
             ends.push((span.slot, first + count));
         }
-        let repeat = count as u32;
-        let pass = Pass { hidden: states, repeat, ..Pass::new(Phase::Decode, &rows, &wants) };
-        let ticket = self.pages.submit(&mut self.resources, &pass, &ends)?;
-        Ok(self.resources.runner.take(ticket)?.samples.to_vec())
+        let (hidden, repeat) = (Hidden::Before(&last), count as u32);
+        let pass = Pass { hidden, repeat, ..Pass::new(Phase::Decode, &rows, &wants) };
+        self.passes.submit(&mut self.resources, &pass, &ends)
     }
 }

@@ -8,16 +8,21 @@
 //! samples, and the positions after them are run again. Recurrent states are saved to a snapshot
 //! before a pass with drafts. Where one is rejected they are restored, and the accepted tokens are
 //! rows of the next pass. While drafts are verified, decoding does not run ahead of the host.
+//!
+//! A draft model or head that is the partner of its model ([`pair`](pelton_graph::Executable::pair))
+//! hands its tokens on without the host. Its passes and the one that verifies are submitted one after the
+//! other, and the results of the latter have the tokens.
 
 mod acceptance;
 mod choose;
 mod costs;
 mod draft_model;
+mod draft_passes;
 mod drafter;
 mod head;
 mod lookup;
-mod slot_pages;
 
+pub(super) use acceptance::Rate;
 pub(super) use choose::{Choice, DRAFT_MAX, all, choose};
 pub(super) use costs::PassCosts;
 pub(crate) use draft_model::DraftModel;
@@ -25,3 +30,4 @@ pub(super) use draft_model::{Ask, DECODE_ROWS};
 pub(crate) use drafter::Drafter;
 pub(super) use drafter::Proposal;
 pub(crate) use head::HeadModel;
+pub(super) use head::States;

@@ -177,7 +177,7 @@ impl Bench {
 fn token(row: &Row) -> u32 {
     match row.input {
         Input::Token(token) => token,
-        Input::Sampled => SAMPLED,
+        Input::Sampled | Input::Drafted(_) => SAMPLED,
         Input::Features => panic!("a row of an encoder"),
     }
 }

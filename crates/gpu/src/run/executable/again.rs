@@ -7,11 +7,45 @@ use pelton_graph::{Error, Phase};
 use super::{
     GpuExecutable,
     redo::{Given, RING, Run},
-    shape::PassWords,
+    shape::{PassShape, PassWords},
 };
-use crate::run::in_flight::{DEPTH, Recorded};
+use crate::{
+    lower::dispatch::StepDispatches,
+    persist::alone,
+    run::in_flight::{DEPTH, Recorded},
+};
 
 impl GpuExecutable {
+    /// Records the steps of one pass, by persistent kernels if it `persists`.
+    pub(super) fn record(
+        &self,
+        pass: &mut wgpu::ComputePass<'_>,
+        shape: &PassShape,
+        persists: bool,
+    ) {
+        match &self.persistent {
+            Some(persistent) if persists && persistent.covers(shape.bound) => {
+                let shape = alone(shape.bound);
+                let step = |i: usize| StepDispatches { calls: &self.alone[i], shape };
+                persistent.record(pass, shape.bound, step);
+            }
+            _ => self.dispatches(shape).for_each(|step| step.record(pass)),
+        }
+    }
+
+    /// Records copies of the logits of some of the selected rows; returns their bytes.
+    fn copy_logits(&self, encoder: &mut wgpu::CommandEncoder, wanted: &[usize]) -> u64 {
+        let row_bytes = 4 * self.plan.output_width() as u64;
+        let mut bytes = 0;
+        for &at in wanted {
+            let logits = &self.buffers[self.plan.logits.0];
+            let to = self.in_flight.logits();
+            encoder.copy_buffer_to_buffer(logits, at as u64 * row_bytes, to, bytes, row_bytes);
+            bytes += row_bytes;
+        }
+        bytes
+    }
+
     /// The inputs of a pass, if it or one before it may have to run again.
     pub(super) fn given(&mut self, run: &Run, words: PassWords, hidden: &[f32]) -> Option<Given> {
         if !run.persists && self.redo.given.iter().all(Option::is_none) {
@@ -45,6 +79,7 @@ impl GpuExecutable {
                 encoder.copy_buffer_to_buffer(from, at, to, at, RING);
             }
         }
+        self.copy_others(&mut encoder, &run.copies);
         let mut shape = run.shape.clone();
         let mut logits_bytes = 0;
         let mut compute = encoder.begin_compute_pass(&Default::default());
@@ -70,7 +105,8 @@ impl GpuExecutable {
             (self.buffers[id.0].clone(), bytes as u64)
         });
         let hidden = hidden.collect();
-        Recorded { steps: None, encoder, samples, logits_bytes, hidden, dead }
+        let drafted = self.drafted(&run.copies);
+        Recorded { steps: None, encoder, samples, drafted, logits_bytes, hidden, dead }
     }
 
     /// Waits for the persistent passes up to a ticket, or for all of them. If a spin of one ran
@@ -138,10 +174,11 @@ impl GpuExecutable {
         self.write_hidden(run.shape.phase, rows.len(), &given.hidden);
     }
 
-    /// Writes the values that go into the first step, where the pass before has left its own.
+    /// Writes the values that go into the first step, where the pass before has left its own. Values of another
+    /// pass are copied instead, and `hidden` is empty.
     pub(super) fn write_hidden(&self, phase: Phase, rows: usize, hidden: &[f32]) {
         let mut rest = hidden;
-        for &given in self.plan.given(phase) {
+        for &given in self.plan.given(phase).iter().filter(|_| !hidden.is_empty()) {
             let (own, others) = rest.split_at(rows * self.plan.buffer(given).width);
             let buffer = &self.buffers[given.0];
             self.device.queue.write_buffer(buffer, 0, bytemuck::cast_slice(own));

@@ -47,6 +47,7 @@ impl GpuExecutable {
             steps: Some(commands),
             encoder,
             samples: (self.sample.results().clone(), 0),
+            drafted: Vec::new(),
             logits_bytes: call.bytes(),
             hidden: Vec::new(),
             dead: None,

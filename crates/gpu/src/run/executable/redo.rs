@@ -10,7 +10,10 @@ use std::collections::VecDeque;
 
 use pelton_graph::{Error, RECENT};
 
-use super::shape::{PassShape, PassWords};
+use super::{
+    partner::Copies,
+    shape::{PassShape, PassWords},
+};
 use crate::{device::Device, kernels::sample::SampleCall, lower::Inputs, run::in_flight::DEPTH};
 
 /// The recorded commands of a pass.
@@ -25,6 +28,8 @@ pub(super) struct Run {
     pub(super) logits: Vec<usize>,
     /// Whether the hidden states of the rows are kept.
     pub(super) keeps_hidden: bool,
+    /// Copies from the passes before it, of this executable and of its partner.
+    pub(super) copies: Copies,
 }
 
 /// The inputs of a pass in flight.

@@ -88,7 +88,8 @@ pub(super) fn wanted_logits(pass: &Pass<'_>, shape: &PassShape) -> Vec<usize> {
 pub(super) fn row_words(row: &Row) -> [u32; 4] {
     let token = match row.input {
         Input::Token(token) => token,
-        Input::Sampled => SAMPLED,
+        // a drafted token is copied to the ring of sampled ones
+        Input::Sampled | Input::Drafted(_) => SAMPLED,
         // the steps of an encoder read no tokens
         Input::Features => 0,
     };

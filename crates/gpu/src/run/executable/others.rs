@@ -1,0 +1,65 @@
+//! Copies of the values that a pass reads of other passes, at its beginning.
+
+use std::sync::Arc;
+
+use pelton_graph::Shared;
+
+use super::{
+    GpuExecutable,
+    partner::{Copies, Own, Span},
+};
+
+impl GpuExecutable {
+    /// Whether a partner's memory can be read, which becomes that of this executable.
+    pub(super) fn pair_with(&mut self, partner: Shared) -> bool {
+        let Ok(partner) = partner.downcast::<Own>() else { return false };
+        let fits =
+            Arc::ptr_eq(&partner.device, &self.device) && partner.slots == self.limits.sequences;
+        if fits {
+            self.partner = Some(partner);
+        }
+        fits
+    }
+
+    /// Rows of the partner's newest pass whose hidden states a pass can have; `None` without one.
+    pub(super) fn partner_rows(&self) -> Option<usize> {
+        let partner = self.partner.as_ref()?;
+        let widths = self.plan.entry.iter().map(|&id| self.plan.buffer(id).width);
+        let fits = widths.eq(partner.exit.iter().map(|(_, width)| *width));
+        Some(if fits { partner.rows() } else { 0 })
+    }
+
+    /// Records the copies.
+    pub(super) fn copy_others(&self, encoder: &mut wgpu::CommandEncoder, copies: &Copies) {
+        let mut copy = |from: &wgpu::Buffer, to: &wgpu::Buffer, span: &Span, bytes: u64| {
+            let Span { from: first, to: at, len } = *span;
+            encoder.copy_buffer_to_buffer(from, first * bytes, to, at * bytes, len * bytes);
+        };
+        for &id in &self.plan.entry {
+            let (buffer, bytes) = (&self.buffers[id.0], 4 * self.plan.buffer(id).width as u64);
+            // a copy within a buffer is not allowed
+            for span in &copies.before {
+                copy(buffer, &self.states_before, span, bytes);
+            }
+            for span in &copies.before {
+                copy(&self.states_before, buffer, &Span { from: span.to, ..*span }, bytes);
+            }
+        }
+        let Some(partner) = &self.partner else { return };
+        for (&id, (states, width)) in self.plan.entry.iter().zip(&partner.exit) {
+            for span in &copies.partner {
+                copy(states, &self.buffers[id.0], span, 4 * *width as u64);
+            }
+        }
+        for span in &copies.tokens {
+            copy(&partner.recent, &self.inputs.recent, span, 4);
+        }
+    }
+
+    /// The drafted tokens, as parts of a buffer: where each begins, and its bytes.
+    pub(super) fn drafted(&self, copies: &Copies) -> Vec<(wgpu::Buffer, u64, u64)> {
+        let Some(partner) = &self.partner else { return Vec::new() };
+        let parts = copies.tokens.iter();
+        parts.map(|span| (partner.recent.clone(), 4 * span.from, 4 * span.len)).collect()
+    }
+}
