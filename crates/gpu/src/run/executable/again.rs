@@ -48,7 +48,7 @@ impl GpuExecutable {
         let mut logits_bytes = 0;
         let mut compute = encoder.begin_compute_pass(&Default::default());
         for _ in 0..run.repeat {
-            self.record(&mut compute, &shape, run.persists);
+            self.record(&mut compute, &shape, (run.first, run.persists));
             shape.bound += 1;
             if !run.logits.is_empty() {
                 // before biases and penalties change them
