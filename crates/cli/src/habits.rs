@@ -90,7 +90,10 @@ const FOREIGN: &[(&str, &str)] = &[
     ("--no-warmup", ITSELF),
     ("--dtype", "weights are computed in the types of the file; --quantize converts them"),
     ("--gpu-memory-utilization", "--kv-memory 80% sets the memory for keys and values"),
-    ("--override-tensor", "--host-experts N keeps the experts of the first N layers in the CPU's memory"),
+    (
+        "--override-tensor",
+        "--host-experts N keeps the experts of the first N layers in the CPU's memory",
+    ),
     ("--main-gpu", ONE_GPU),
     ("--tensor-split", ONE_GPU),
     ("--split-mode", ONE_GPU),

@@ -324,6 +324,7 @@ impl Executable for CpuExecutable {
             phases_agree,
             exact_rows: usize::MAX,
             late_draws: false,
+            streams: false,
         }
     }
 

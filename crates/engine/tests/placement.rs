@@ -32,7 +32,8 @@ impl Backend for Card {
 
     fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, GraphError> {
         let needs = self.cpu.needs(plan, limits)?;
-        let bytes = |i: usize| plan.weights[i].dtype.bytes_of(plan.weights[i].len()).unwrap() as u64;
+        let bytes =
+            |i: usize| plan.weights[i].dtype.bytes_of(plan.weights[i].len()).unwrap() as u64;
         let parts = plan.host_parts();
         let of_host: u64 = (0..parts.len()).filter(|&i| parts[i].is_some()).map(bytes).sum();
         let streamed = if plan.host.is_empty() { 0 } else { 5000 };
@@ -92,9 +93,8 @@ fn cards(memories: &[u64], spills: bool) -> Engine {
 }
 
 fn of_cards(memories: &[u64], spills: bool, has_host: bool) -> Engine {
-    let card = |&memory| -> Arc<dyn Backend> {
-        Arc::new(Card { cpu: Cpu::new(1), memory, has_host })
-    };
+    let card =
+        |&memory| -> Arc<dyn Backend> { Arc::new(Card { cpu: Cpu::new(1), memory, has_host }) };
     Engine::with_devices(memories.iter().map(card).collect(), Cpu::new(1), spills)
 }
 
@@ -291,9 +291,7 @@ fn in_ram(placement: &Placement) -> usize {
 #[test]
 fn feed_forwards_leave_before_layers() {
     let file = file();
-    let of = |memory| {
-        of_cards(&[memory], true, true).placement(file.path(), &options()).unwrap()
-    };
+    let of = |memory| of_cards(&[memory], true, true).placement(file.path(), &options()).unwrap();
     let enough = enough();
     assert_eq!(in_ram(&of(enough)), 0);
     let mut before = (usize::MAX, usize::MAX);
@@ -336,7 +334,11 @@ fn feed_forwards_that_are_given() {
     assert!(both.to_string().contains("layers 0-2, the feed-forwards of layers 3-4"), "{both}");
     for (has_host, wrong, expected) in [
         (true, options().host_experts(First(1)), "the model has no experts"),
-        (false, options().host_ffn(First(1)), "no feed-forwards that can stay in RAM next to 'card'"),
+        (
+            false,
+            options().host_ffn(First(1)),
+            "no feed-forwards that can stay in RAM next to 'card'",
+        ),
         (true, options().host_ffn(Auto).host_experts(Auto), "expected one of both"),
     ] {
         let error = of(has_host, wrong).unwrap_err().to_string();

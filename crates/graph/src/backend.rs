@@ -139,6 +139,9 @@ pub struct Pipeline {
     /// Whether a pass can have a [`Want::Later`](crate::Want::Later). It is useful where passes run
     /// while the host does something else.
     pub late_draws: bool,
+    /// Whether each pass over prompts streams weights from the host's memory: it takes about as long with few rows as with
+    /// many.
+    pub streams: bool,
 }
 
 /// A plan with its weights and caches resident on one backend.

@@ -40,11 +40,7 @@ impl Plan {
     }
 
     /// The fused steps of a part.
-    fn fused_steps(
-        &self,
-        part: Range<usize>,
-        accepts: &dyn Fn(&Op, &Self) -> bool,
-    ) -> Vec<Step> {
+    fn fused_steps(&self, part: Range<usize>, accepts: &dyn Fn(&Op, &Self) -> bool) -> Vec<Step> {
         const CANDIDATES: [fn(&[Step]) -> Match; 7] = [
             norm_glu,
             norm_linear,
@@ -62,8 +58,7 @@ impl Plan {
         while let Some(first) = rest.first() {
             let found = CANDIDATES.iter().filter_map(|find| find(rest)).find(|(len, step)| {
                 let following = rest[*len..].iter().chain(after);
-                accepts(&step.op, self)
-                    && covers(&rest[..*len], step, following, &self.results())
+                accepts(&step.op, self) && covers(&rest[..*len], step, following, &self.results())
             });
             let (len, step) = found.unwrap_or_else(|| (1, first.clone()));
             fused.push(step);

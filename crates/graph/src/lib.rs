@@ -57,7 +57,8 @@ pub use op::{
 pub use pass::{Input, MAX_REPEAT, Outputs, Pass, RECENT, Ranking, Row, Sample, Ticket, Want};
 pub use phase::Phase;
 pub use plan::{
-    Buffer, Cache, CacheGroup, Encoder, HostPart, OutputKind, Plan, Rows, Shape, State, Step, Values,
+    Buffer, Cache, CacheGroup, Encoder, HostPart, OutputKind, Plan, Rows, Shape, State, Step,
+    Values,
 };
 pub use profile::{Profile, StepProfile};
 pub use rope::{Rope, RopeStyle};

@@ -97,8 +97,7 @@ mod tests {
 
     #[test]
     fn the_largest_term_is_named_first() {
-        let needs =
-            Needs { weights: 10, caches: 60, buffers: 5, ..Needs::default() };
+        let needs = Needs { weights: 10, caches: 60, buffers: 5, ..Needs::default() };
         let needs = Needs { staging: 70, mapped: 1000, ..needs };
         assert_eq!((needs.total(), needs.most()), (75, 80));
         needs.check("gpu", 80, 0).unwrap();

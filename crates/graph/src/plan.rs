@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use crate::{
-    Adapters, BufferId, EffortOptions, Error, Index, Op, Phase, Rope, RopeId, TableRow, Weight, WeightId,
+    Adapters, BufferId, EffortOptions, Error, Index, Op, Phase, Rope, RopeId, TableRow, Weight,
+    WeightId,
 };
 
 /// The rows of a pass that a buffer holds.

@@ -56,9 +56,9 @@ fn host_part(plan: &Plan, which: FeedForwards, layer: usize) -> Option<HostPart>
         _ => false,
     };
     let all_rows = |id: &BufferId| plan.buffer(*id).rows == Rows::All;
-    let own = steps.iter().all(|step| {
-        !matches!(step.op, Op::Rope { .. }) && step.outputs.iter().all(all_rows)
-    });
+    let own = steps
+        .iter()
+        .all(|step| !matches!(step.op, Op::Rope { .. }) && step.outputs.iter().all(all_rows));
     let found = own && steps.iter().any(|step| is_wanted(&step.op));
     found.then_some(HostPart { steps: first..end, entry, exit })
 }
@@ -95,11 +95,9 @@ impl HostParts {
     fn plans(&self, plan: &Plan) -> (Plan, Vec<Plan>) {
         let host: Vec<HostPart> =
             host_parts(plan, self.which, self.layers).into_iter().map(|(_, part)| part).collect();
-        let fused = |plan: Plan, backend: &dyn Backend| {
-            plan.fuse(&|op, plan| backend.accepts(op, plan))
-        };
-        let parts =
-            host.iter().map(|part| fused(plan_of(plan, part), self.cpu.as_ref())).collect();
+        let fused =
+            |plan: Plan, backend: &dyn Backend| plan.fuse(&|op, plan| backend.accepts(op, plan));
+        let parts = host.iter().map(|part| fused(plan_of(plan, part), self.cpu.as_ref())).collect();
         (fused(Plan { host, ..plan.clone() }, self.gpu.as_ref()), parts)
     }
 
@@ -202,9 +200,7 @@ impl Backend for HostParts {
         limits: Limits,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Box<dyn Executable>, Error> {
-        if let (Some(share), Some(budget)) =
-            (self.on_host(&plan, &limits)?, self.cpu.budget())
-        {
+        if let (Some(share), Some(budget)) = (self.on_host(&plan, &limits)?, self.cpu.budget()) {
             share.needs.check(self.cpu.name(), budget, 0)?;
         }
         let (own, parts) = self.plans(&plan);

@@ -209,9 +209,8 @@ fn a_part_that_fails() {
         let mut executable = load(&backend, &plan, &checkpoint);
         let (pages, mut results) = ([3, 1], Vec::new());
         let edits = edits(&plan, &pages);
-        let rows: Vec<Row> = (0..9)
-            .map(|i| Row { input: Input::Token(3 * i), position: i, slot: 0 })
-            .collect();
+        let rows: Vec<Row> =
+            (0..9).map(|i| Row { input: Input::Token(3 * i), position: i, slot: 0 }).collect();
         for (phase, rows) in [
             (Phase::Prompt, &rows[..5]),
             (Phase::Decode, &rows[5..6]),

@@ -27,6 +27,8 @@ pub(crate) struct Devices {
     pub(crate) all: Vec<Arc<dyn Backend>>,
     /// The CPU next to a GPU.
     pub(crate) ram: Option<Arc<dyn Backend>>,
+    /// The same CPU, whose models have no copies of weights next to those in the map of their file.
+    pub(crate) mapped: Option<Arc<dyn Backend>>,
     /// Whether layers leave the GPU where a model does not fit.
     pub(crate) spills: bool,
 }
@@ -43,12 +45,15 @@ impl<'a> Chosen<'a> {
         Self { devices, host: Vec::new() }
     }
 
-    /// The same with the feed-forwards of the first layers on the CPU.
-    fn with_host(devices: &'a Devices, which: FeedForwards, layers: usize) -> Self {
+    /// The same with the feed-forwards of the first layers on the CPU. It copies their weights where the memory holds
+    /// these and the file, whose weights are streamed.
+    fn with_host(devices: &'a Devices, plan: &Plan, which: FeedForwards, layers: usize) -> Self {
         let on = |cpu: &Arc<dyn Backend>, gpu: &Arc<dyn Backend>| {
             Arc::new(HostParts::new(Arc::clone(gpu), Arc::clone(cpu), which, layers))
         };
-        let cpu = devices.ram.iter();
+        let free = devices.ram.as_ref().and_then(|cpu| cpu.budget());
+        let is_mapped = free.is_some_and(|free| free < file_bytes(plan).saturating_mul(2));
+        let cpu = devices.mapped.as_ref().filter(|_| is_mapped).or(devices.ram.as_ref()).into_iter();
         let host = cpu.flat_map(|cpu| devices.all.iter().map(move |gpu| on(cpu, gpu))).collect();
         Self { devices, host }
     }
@@ -68,7 +73,7 @@ impl<'a> Chosen<'a> {
 impl Devices {
     /// A single device.
     pub(crate) fn one(main: Arc<dyn Backend>) -> Self {
-        Self { all: vec![main], ram: None, spills: false }
+        Self { all: vec![main], ram: None, mapped: None, spills: false }
     }
 
     /// The device that has a model that is not shared, and the output of one that is.
@@ -345,9 +350,14 @@ pub(crate) fn choose(
     plan: &Plan,
     options: &LoadOptions,
 ) -> Result<Placed, Error> {
+    if !options.split.is_empty() && devices.all.len() < 2 {
+        let what = format!("{:?} layers on one device, expected several GPUs", options.split);
+        return Err(GraphError::Placement(what).into());
+    }
     let (which, layers) = match (options.host_experts, options.host_ffn) {
         (Some(_), Some(_)) => {
-            let what = "layers for experts and layers for feed-forwards in RAM, expected one of both";
+            let what =
+                "layers for experts and layers for feed-forwards in RAM, expected one of both";
             return Err(GraphError::Placement(what.to_owned()).into());
         }
         (Some(layers), None) => (FeedForwards::Experts, Some(layers)),
@@ -370,18 +380,18 @@ pub(crate) fn choose(
     }
     let wanted = match layers {
         Some(HostLayers::First(count)) if is_possible => {
-            return choose_layers(&Chosen::with_host(devices, which, count), plan, options);
+            return choose_layers(&Chosen::with_host(devices, plan, which, count), plan, options);
         }
         Some(layers) => layers == HostLayers::Auto,
         None => devices.spills && devices.all.len() == 1 && options.gpu_layers.is_none(),
     };
-    if wanted && options.effort.is_none() {
+    if wanted && !all.is_empty() && options.effort.is_none() {
         // as few as the memory demands
         let counts = [0].into_iter().chain(all.iter().map(|(layer, _)| layer + 1));
         for count in counts {
             let chosen = match count {
                 0 => Chosen::new(devices),
-                _ => Chosen::with_host(devices, which, count),
+                _ => Chosen::with_host(devices, plan, which, count),
             };
             for placed in whole_candidates(&chosen, plan, options)? {
                 match placed.check(plan, options) {
@@ -405,16 +415,8 @@ fn whole_candidates(
 }
 
 /// The devices of each layer.
-fn choose_layers(
-    chosen: &Chosen<'_>,
-    plan: &Plan,
-    options: &LoadOptions,
-) -> Result<Placed, Error> {
+fn choose_layers(chosen: &Chosen<'_>, plan: &Plan, options: &LoadOptions) -> Result<Placed, Error> {
     let devices = chosen.devices;
-    if !options.split.is_empty() && devices.all.len() < 2 {
-        let what = format!("{:?} layers on one device, expected several GPUs", options.split);
-        return Err(GraphError::Placement(what).into());
-    }
     let shares = (devices.all.len() > 1).then(|| Shares::new(plan)).transpose()?;
     let candidates = |first| candidates(chosen, shares.as_ref(), options, first);
     let best = |first| -> Result<Placed, Error> {

@@ -179,7 +179,8 @@ impl Scheduler {
     ) -> Self {
         Self {
             slots: (0..resources.limits.sequences as u32).rev().collect(),
-            budget: PrefillBudget::new(targets, resources.limits.rows),
+            budget: PrefillBudget::new(targets, resources.limits.rows)
+                .of_whole_passes(resources.runner.pipeline.streams),
             resources,
             tokenizer,
             sequences: BTreeMap::new(),

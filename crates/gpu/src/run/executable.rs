@@ -1,10 +1,10 @@
 //! A plan resident on a GPU, and the passes over it.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use pelton_graph::{
-    Effort, Error, Executable, Limits, MAX_REPEAT, Outputs, PageTables, Pass, Phase, Pipeline, Plan,
-    Profile, Ranking, Rows, Ticket, Want,
+    Effort, Error, Executable, Limits, MAX_REPEAT, Outputs, PageTables, Pass, Phase, Pipeline,
+    Plan, Profile, Ranking, Rows, Ticket, Want,
 };
 use pelton_sampling::Sampled;
 
@@ -252,12 +252,16 @@ impl GpuExecutable {
         Ok((shape, PassWords { rows, tiles, lives }))
     }
 
-    /// The dispatches of a pass, step by step: none for steps that its phase does not run.
-    fn dispatches(&self, shape: &PassShape) -> impl Iterator<Item = StepDispatches<'_>> {
+    /// The dispatches of a pass, step by step, of a range of steps: none for those that its phase does not run.
+    fn dispatches(
+        &self,
+        shape: &PassShape,
+        steps: Range<usize>,
+    ) -> impl Iterator<Item = StepDispatches<'_>> {
         let &PassShape { phase, rows, bound, tiles, distinct, sequences, below, .. } = shape;
         let (selected, alone) = (shape.selected.len(), shape.alone());
         let running = self.plan.steps_of(phase);
-        self.plan.steps.iter().enumerate().map(move |(i, step)| {
+        steps.clone().zip(&self.plan.steps[steps]).map(move |(i, step)| {
             let of_selected = self.plan.step_rows(step) == Rows::Selected;
             let rows = if of_selected { selected } else { rows };
             let class = self.class_of(phase, rows, of_selected);
@@ -308,7 +312,10 @@ impl GpuExecutable {
                 let step = |i: usize| StepDispatches { calls: &self.alone[i], shape };
                 persistent.record(pass, shape.bound, step);
             }
-            _ => self.dispatches(shape).skip(first).for_each(|step| step.record(pass)),
+            _ => {
+                let steps = first..self.plan.steps.len();
+                self.dispatches(shape, steps).for_each(|step| step.record(pass));
+            }
         }
     }
 
@@ -336,6 +343,7 @@ impl Executable for GpuExecutable {
             phases_agree: false,
             exact_rows: self.exact_rows(),
             late_draws: alone,
+            streams: !alone,
         }
     }
 
@@ -467,7 +475,7 @@ impl Executable for GpuExecutable {
             return Err(Error::Profile);
         }
         let (shape, _) = self.begin(pass)?;
-        let steps: Vec<StepDispatches<'_>> = self.dispatches(&shape).collect();
+        let steps: Vec<StepDispatches<'_>> = self.dispatches(&shape, 0..self.plan.steps.len()).collect();
         let mut profile = profile::measure(&self.device, &steps, passes)?;
         for (measured, step) in profile.steps.iter_mut().zip(&self.plan.steps) {
             measured.live = self.plan.live_share(step, pass.efforts);

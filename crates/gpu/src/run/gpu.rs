@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use pelton_graph::{
-    Backend, EffortMode, Error, Executable, Limits, Needs, Op, Plan, Rows,
-};
+use pelton_graph::{Backend, EffortMode, Error, Executable, Limits, Needs, Op, Plan, Rows};
 use pelton_weights::Checkpoint;
 
 use crate::{

@@ -5,10 +5,7 @@ use pelton_graph::{Error, KvType, Limits, Needs, Op, PAGE, Phase, Plan, Ranking,
 use crate::{
     device::Device,
     kernels::{attention::Attention, rank::Ranks, rope_store::stored_bytes, sample},
-    lower::{
-        Cache, Inputs, Scratch,
-        buffers::table_pages,
-    },
+    lower::{Cache, Inputs, Scratch, buffers::table_pages},
     run::in_flight::InFlight,
     weights::{STAGING_BYTES, resident_bytes, streamed_bytes},
 };
@@ -202,7 +199,11 @@ pub(crate) fn needs(device: &Device, plan: &Plan, limits: &Limits) -> Result<Nee
         .iter()
         .map(|b| (4 * b.width as u64).saturating_mul(limits.rows_of(b.rows) as u64))
         .chain(of_states(limits.sequences))
-        .chain([Inputs::bytes(plan, limits)?, results_bytes(plan, limits)?, hop_bytes(plan, limits)])
+        .chain([
+            Inputs::bytes(plan, limits)?,
+            results_bytes(plan, limits)?,
+            hop_bytes(plan, limits),
+        ])
         .fold(0, u64::saturating_add);
     let attentions = attentions(plan, limits, table_pages(plan, limits));
     Ok(Needs {

@@ -24,7 +24,7 @@ pub(crate) use input_major::{SIDES, groups_of, lines_of, places};
 pub(crate) use layout::Layout;
 pub(crate) use lines::{LANES, Lines};
 pub(crate) use matrix::{Matrix, Shard};
-pub(crate) use shared::{SharedMatrices, Sources};
 pub(crate) use ring::STAGING_BYTES;
+pub(crate) use shared::{SharedMatrices, Sources};
 pub(crate) use stream::Stream;
 pub(crate) use upload::{Weights, effort_bytes, resident_bytes, shared_bytes, streamed_bytes};

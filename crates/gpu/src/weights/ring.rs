@@ -316,8 +316,11 @@ impl Ring {
             return Ok(());
         };
         let ended = || Err(device.fail("a thread that packs weights has failed".to_owned()));
-        let outcome = (0..jobs).map(|_| done.recv().unwrap_or_else(|_| ended()));
-        let outcome = outcome.fold(Ok(()), |all: Result<(), Error>, one| all.and(one));
+        // all of them, as a buffer that is being filled cannot be unmapped
+        let mut outcome = Ok(());
+        for _ in 0..jobs {
+            outcome = done.recv().unwrap_or_else(|_| ended()).and(outcome);
+        }
         let mut at = 0;
         let regions = regions.into_iter().map(|(place, bytes)| {
             let from = at;

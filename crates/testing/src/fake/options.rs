@@ -31,6 +31,7 @@ impl Default for Fake {
             phases_agree: true,
             exact_rows: usize::MAX,
             late_draws: false,
+            streams: false,
         };
         Self {
             pipeline,

@@ -4,9 +4,9 @@
 //! other passes run the part on the GPU: its weights are streamed to places that parts share, and the kernels are those
 //! of resident weights. Passes have the same order on the GPU as without such parts.
 
-use pelton_graph::{
-    Error, Executable, HostPart, Input, Limits, Pass, Phase, Plan, Row,
-};
+use std::time::Instant;
+
+use pelton_graph::{Error, Executable, HostPart, Input, Limits, Pass, Phase, Plan, Row};
 
 use super::{GpuExecutable, shape::PassShape};
 use crate::{device::Device, run::memory::hop_bytes, weights::Stream};
@@ -113,6 +113,7 @@ impl GpuExecutable {
 
     fn run_parts(&self, host: &mut Host, shape: &PassShape) -> Result<usize, Error> {
         let device = &self.device;
+        let begun = Instant::now();
         let decodes = shape.phase == Phase::Decode;
         if !decodes {
             host.stream.begin(device)?;
@@ -121,8 +122,7 @@ impl GpuExecutable {
         for (i, HostPart { steps, entry, exit }) in self.plan.host.iter().enumerate() {
             let mut encoder = device.device.create_command_encoder(&Default::default());
             let mut compute = encoder.begin_compute_pass(&Default::default());
-            let own = self.dispatches(shape).take(steps.start).skip(first);
-            own.for_each(|step| step.record(&mut compute));
+            self.dispatches(shape, first..steps.start).for_each(|step| step.record(&mut compute));
             drop(compute);
             if decodes {
                 let buffers = [entry, exit].map(|id| &self.buffers[id.0]);
@@ -135,6 +135,7 @@ impl GpuExecutable {
                 first = steps.start;
             }
         }
+        tracing::trace!(rows = shape.rows, decodes, time = ?begun.elapsed(), "parts of the host");
         Ok(first)
     }
 }

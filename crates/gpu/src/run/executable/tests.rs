@@ -1,5 +1,6 @@
 use pelton_graph::{
-    ExpertLinear, HostPart, Input, KvType, Op, PAGE, Row, Sample as SampleWant, Step, WeightId, build,
+    Backend, ExpertLinear, HostPart, Input, KvType, Op, PAGE, Row, Sample as SampleWant, Step,
+    WeightId, build,
 };
 use pelton_quant::DType;
 use pelton_sampling::{Draw, FixedParams};
@@ -8,6 +9,7 @@ use pelton_testing::{
     backend::{limits, load, logits, tokens},
     skip,
 };
+use pelton_weights::Checkpoint;
 
 use super::*;
 use crate::{
@@ -224,7 +226,10 @@ fn predicted_memory_with_a_part_of_the_host() {
     let (expected, allocated) = (needs.total(), device.allocated().unwrap() - before);
     assert!(allocated.abs_diff(expected) < expected / 50, "{allocated}, expected {expected}");
     // streamed matrices are not shared with other plans
-    assert_eq!(matrices.count(), executable.plan.weights.iter().filter(|w| w.is_matrix()).count() - 3);
+    assert_eq!(
+        matrices.count(),
+        executable.plan.weights.iter().filter(|w| w.is_matrix()).count() - 3
+    );
 }
 
 /// More rows than workgroups of a dispatch are refused.
@@ -284,7 +289,8 @@ fn dependent(device: &Arc<Device>, spec: &ModelSpec, positions: [usize; 2]) -> [
             sequences: 1,
             below: [0; 2],
         };
-        executable.dispatches(&shape).map(|step| step.count().1).sum()
+        let steps = 0..executable.plan.steps.len();
+        executable.dispatches(&shape, steps).map(|step| step.count().1).sum()
     })
 }
 
