@@ -1,6 +1,6 @@
 //! The options that share a model between a GPU and the CPU.
 
-use pelton::{Device, LoadOptions};
+use pelton::{Device, HostLayers, LoadOptions};
 
 use crate::{memory, output::note};
 
@@ -11,6 +11,14 @@ pub(crate) struct FitArgs {
     /// is the CPU alone. By default as many as the GPU's memory holds. llama.cpp's -ngl means the same
     #[arg(long, value_name = "N")]
     pub(crate) gpu_layers: Option<usize>,
+    /// Keep the experts of the first N layers in the CPU's memory, which computes them while tokens are generated; for
+    /// prompts the GPU reads them from there. auto keeps as few as the GPU's memory demands. llama.cpp's --n-cpu-moe
+    /// means the same
+    #[arg(long, value_name = "N")]
+    pub(crate) host_experts: Option<HostLayers>,
+    /// The same of all feed-forwards, of models without experts too
+    #[arg(long, value_name = "N")]
+    pub(crate) host_ffn: Option<HostLayers>,
     /// Run this many layers on each of several GPUs, such as 20,12; by default as many bytes on each, or as many as
     /// its memory holds
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
@@ -28,6 +36,8 @@ impl FitArgs {
     /// The options of a load on a device with these flags.
     pub(crate) fn options(&self, mut options: LoadOptions, device: Device) -> LoadOptions {
         options.gpu_layers = self.gpu_layers.or(options.gpu_layers);
+        options.host_experts = self.host_experts.or(options.host_experts);
+        options.host_ffn = self.host_ffn.or(options.host_ffn);
         if !self.split.is_empty() {
             options.split.clone_from(&self.split);
         }
@@ -69,10 +79,17 @@ mod tests {
     fn a_budget_is_of_one_gpu() {
         let of = |text: &str, device: &str| {
             let fit_budget = Some(budget(text).unwrap());
-            let args =
-                FitArgs { gpu_layers: Some(3), split: Vec::new(), fit_margin: None, fit_budget };
+            let args = FitArgs {
+                gpu_layers: Some(3),
+                host_experts: None,
+                host_ffn: Some("2".parse().unwrap()),
+                split: Vec::new(),
+                fit_margin: None,
+                fit_budget,
+            };
             let options = args.options(LoadOptions::default(), device.parse().unwrap());
             assert_eq!(options.gpu_layers, Some(3));
+            assert_eq!(options.host_ffn, Some(HostLayers::First(2)));
             options.gpu_memory
         };
         for device in ["auto", "gpu", "gpu:0", "gpu:0,cpu", "gpu,cpu"] {

@@ -27,6 +27,7 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("parallel", &["max-num-seqs"]),
     ("replicas", &["data-parallel-size", "dp-size"]),
     ("draft", &["model-draft"]),
+    ("host_experts", &["n-cpu-moe"]),
 ];
 
 /// Further letters of options, by the options' ids.
@@ -44,6 +45,8 @@ const LONG_LETTERS: &[(&str, &str)] = &[
     ("-hft", "--hf-token"),
     ("-mu", "--model-url"),
     ("-ngl", "--n-gpu-layers"),
+    ("-ncmoe", "--n-cpu-moe"),
+    ("-cmoe", "--cpu-moe"),
     ("-ctk", "--cache-type-k"),
     ("-ctv", "--cache-type-v"),
     ("-fa", "--flash-attn"),
@@ -89,7 +92,10 @@ const FOREIGN: &[(&str, &str)] = &[
     ("--no-warmup", ITSELF),
     ("--dtype", "weights are computed in the types of the file; --quantize converts them"),
     ("--gpu-memory-utilization", "--kv-memory 80% sets the memory for keys and values"),
-    ("--override-tensor", ONE_GPU),
+    (
+        "--override-tensor",
+        "--host-experts N keeps the experts of the first N layers in the CPU's memory",
+    ),
     ("--main-gpu", ONE_GPU),
     ("--tensor-split", ONE_GPU),
     ("--split-mode", ONE_GPU),
@@ -173,6 +179,8 @@ pub(crate) fn translated(words: Vec<OsString>) -> Result<Vec<OsString>, String> 
                     return Err(format!("{name} has no number, expected 0 for the CPU, or layers"));
                 }
             },
+            // more layers than any model has
+            "--cpu-moe" => out.push("--host-experts=100000".into()),
             "--cache-type-k" | "--cache-type-v" => {
                 let kind = value();
                 if !CACHES.iter().any(|known| kind == *known) {

@@ -127,6 +127,7 @@ fn plan(kind: Kind, dtype: DType, layers: usize) -> Plan {
         entry: Vec::new(),
         exit: Vec::new(),
         encoder: None,
+        host: Vec::new(),
         effort: Default::default(),
         output: OutputKind::Embedding,
         logits: last,

@@ -114,6 +114,7 @@ impl Backend for Cpu {
             caches: bytes(State::cache_bytes(plan, limits)),
             buffers: bytes(buffer_bytes(plan, limits)),
             scratch: bytes(Exec::bytes(plan, limits, threads)),
+            streamed: 0,
             staging: 0,
             mapped: bytes(Weights::mapped_bytes(plan)),
         })
@@ -328,6 +329,7 @@ impl Executable for CpuExecutable {
             phases_agree,
             exact_rows: usize::MAX,
             late_draws: false,
+            streams: false,
         }
     }
 

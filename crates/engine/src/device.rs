@@ -190,11 +190,15 @@ impl Device {
         threads: usize,
         repack: bool,
     ) -> Result<(Devices, Option<String>), Error> {
+        let own = Cpu::new(threads);
         let cpu = || -> Arc<dyn Backend> {
-            Arc::new(match repack {
-                true => Cpu::new(threads),
-                false => Cpu::new(threads).in_file_order(),
-            })
+            let own = own.clone();
+            Arc::new(if repack { own } else { own.in_file_order() })
+        };
+        #[cfg(feature = "gpu")]
+        let next_to = |all, spills| {
+            let mapped: Arc<dyn Backend> = Arc::new(own.clone().in_file_order());
+            Devices { all, ram: Some(cpu()), mapped: Some(mapped), spills }
         };
         match self {
             Self::Cpu => Ok((Devices::one(cpu()), None)),
@@ -202,19 +206,19 @@ impl Device {
             Self::Gpu(number) | Self::GpuAndCpu(number) => {
                 let gpu = open_gpu(number)?;
                 let spills = matches!(self, Self::GpuAndCpu(_));
-                Ok((Devices { all: vec![gpu], ram: Some(cpu()), spills }, None))
+                Ok((next_to(vec![gpu], spills), None))
             }
             #[cfg(feature = "gpu")]
             Self::Gpus(gpus) => {
                 let all = gpus.numbers().map(|number| open_gpu(Some(number)));
                 let all = all.collect::<Result<_, Error>>()?;
-                Ok((Devices { all, ram: Some(cpu()), spills: gpus.cpu }, None))
+                Ok((next_to(all, gpus.cpu), None))
             }
             #[cfg(feature = "gpu")]
             Self::Auto => match pelton_gpu::choose(None) {
                 Ok(adapter) => {
                     let gpu: Arc<dyn Backend> = Arc::new(pelton_gpu::Gpu::open(&adapter)?);
-                    Ok((Devices { all: vec![gpu], ram: Some(cpu()), spills: true }, None))
+                    Ok((next_to(vec![gpu], true), None))
                 }
                 Err(error) => {
                     let reason = match error {

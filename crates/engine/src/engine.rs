@@ -100,7 +100,7 @@ impl Engine {
         spills: bool,
     ) -> Self {
         assert!(!all.is_empty(), "no backends, expected one or several");
-        let devices = Devices { all, ram: Some(Arc::new(ram)), spills };
+        let devices = Devices { all, ram: Some(Arc::new(ram)), mapped: None, spills };
         let device = devices.names().into();
         Self { devices, device, threads: 1 }
     }

@@ -63,10 +63,10 @@ pub mod speech;
 
 pub use api::{
     AsyncTokenStream, CacheEvent, CachedPage, Client, DraftSource, EffortLevel, EffortOptions,
-    EffortTables, EmbedOptions, Embedding, Event, FinishReason, GenerateOptions, KvMemory,
-    LoadOptions, LoadProgress, LogitBias, LogitRows, Lora, LoraChoice, ModelSource, PageCounts,
-    Pooling, Prompt, PromptToken, RequestHandle, RerankOptions, RerankQuery, Score, Speculation,
-    SpeculationStats, Stats, Status, Token, TokenLogprob, TokenStream, Trigger,
+    EffortTables, EmbedOptions, Embedding, Event, FinishReason, GenerateOptions, HostLayers,
+    KvMemory, LoadOptions, LoadProgress, LogitBias, LogitRows, Lora, LoraChoice, ModelSource,
+    PageCounts, Pooling, Prompt, PromptToken, RequestHandle, RerankOptions, RerankQuery, Score,
+    Speculation, SpeculationStats, Stats, Status, Token, TokenLogprob, TokenStream, Trigger,
 };
 pub use device::Device;
 pub use engine::{Engine, EngineBuilder};
@@ -75,7 +75,7 @@ pub use model::{Model, SamplingDefaults, Summary};
 pub use pelton_constraint::{Constraint, Error as ConstraintError};
 pub use pelton_cpu::default_threads;
 pub use pelton_graph::{EffortMode, KvType, Needs};
-pub use pelton_place::{DeviceShare, Placement};
+pub use pelton_place::{DeviceShare, FeedForwards, Placement};
 pub use pelton_sampling::{OptionKind, SamplerKind, Sampling, SamplingOption};
 pub use pelton_tokenizer::{Special, TokenType, Tokenizer};
 pub use pelton_weights::Quantize;

@@ -8,9 +8,11 @@ mod common;
 #[path = "common/request.rs"]
 mod request;
 
+use std::sync::Arc;
+
 use pelton::{
-    Constraint, Engine, KvType, LoadOptions, Model, ModelSource, Sampling, Speculation,
-    SpeechOptions,
+    Constraint, Engine, GenerateOptions, HostLayers, KvType, LoadOptions, Model, ModelSource,
+    Sampling, Speculation, SpeechOptions,
     gpu::{Gpu, adapters},
     graph::Backend,
 };
@@ -267,4 +269,36 @@ fn repeated_passes_are_single_passes() {
         session.truncate(position + n);
         (position, token) = (position + n, next);
     }
+}
+
+/// Requests together and over cached prefixes have the texts that they have alone, with feed-forwards in RAM.
+#[test]
+fn requests_with_feed_forwards_in_ram() {
+    let Some(gpu) = device() else { return };
+    let load = |slots: usize, layers: usize| {
+        let options = LoadOptions::default().context(300).rows(64).max_concurrent(slots);
+        let options = options.host_ffn(HostLayers::First(layers));
+        let devices: Vec<Arc<dyn Backend>> = vec![Arc::new(gpu.clone())];
+        let engine = Engine::with_devices(devices, Cpu::new(2), false);
+        engine.load(ModelSource::BuiltIn, &options).unwrap()
+    };
+    let start = |model: &Model, i: u32| {
+        // the first page of all is the same
+        let prompt: Vec<u32> =
+            (0..100).map(|at| if at < 80 { 3 + at } else { 5 + at + i }).collect();
+        let request = GenerateOptions::default().max_tokens(10 + 2 * i as usize).ignore_eos(true);
+        model.generate(prompt, request.sampling(seeded(i.into()))).unwrap()
+    };
+    let ids = |stream: pelton::TokenStream| -> Vec<u32> {
+        stream.map(|token| token.unwrap().id).collect()
+    };
+    let alone: Vec<Vec<u32>> = (0..4).map(|i| ids(start(&load(1, 3), i))).collect();
+    let model = load(4, 3);
+    for run in 0..2 {
+        let streams: Vec<_> = (0..4).map(|i| start(&model, i)).collect();
+        let together: Vec<Vec<u32>> = streams.into_iter().map(ids).collect();
+        assert_eq!(together, alone, "run {run}");
+    }
+    // the CPU rounds as the GPU does, but its sums have another order
+    assert_eq!(ids(start(&load(1, 0), 0)).len(), 10);
 }

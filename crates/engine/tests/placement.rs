@@ -12,11 +12,13 @@ use pelton_cpu::Cpu;
 use pelton_quant::DType;
 use pelton_testing::ModelSpec;
 
-/// A CPU that stands for a GPU of its own memory: all that a plan needs is its own.
+/// A CPU that stands for a GPU of its own memory: all that a plan needs is its own, but for the weights of the host.
 #[derive(Clone)]
 struct Card {
     cpu: Cpu,
     memory: u64,
+    /// Whether feed-forwards can be in the memory of another device.
+    has_host: bool,
 }
 
 impl Backend for Card {
@@ -30,7 +32,29 @@ impl Backend for Card {
 
     fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, GraphError> {
         let needs = self.cpu.needs(plan, limits)?;
-        Ok(Needs { weights: needs.weights + needs.mapped, mapped: 0, staging: 1000, ..needs })
+        let bytes =
+            |i: usize| plan.weights[i].dtype.bytes_of(plan.weights[i].len()).unwrap() as u64;
+        let parts = plan.host_parts();
+        let of_host: u64 = (0..parts.len()).filter(|&i| parts[i].is_some()).map(bytes).sum();
+        let streamed = if plan.host.is_empty() { 0 } else { 5000 };
+        let weights = needs.weights + needs.mapped - of_host;
+        Ok(Needs { weights, mapped: 0, streamed, staging: 1000, ..needs })
+    }
+
+    fn has_host_parts(&self) -> bool {
+        self.has_host
+    }
+
+    fn load_with_host(
+        &self,
+        plan: Plan,
+        checkpoint: Arc<Checkpoint>,
+        limits: Limits,
+        host: Vec<Box<dyn Executable>>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Box<dyn Executable>, GraphError> {
+        assert_eq!(host.len(), plan.host.len());
+        self.load(plan, checkpoint, limits, progress)
     }
 
     fn budget(&self) -> Option<u64> {
@@ -65,7 +89,12 @@ fn engine(memory: u64, spills: bool) -> Engine {
 
 /// An engine on cards of these memories.
 fn cards(memories: &[u64], spills: bool) -> Engine {
-    let card = |&memory| -> Arc<dyn Backend> { Arc::new(Card { cpu: Cpu::new(1), memory }) };
+    of_cards(memories, spills, false)
+}
+
+fn of_cards(memories: &[u64], spills: bool, has_host: bool) -> Engine {
+    let card =
+        |&memory| -> Arc<dyn Backend> { Arc::new(Card { cpu: Cpu::new(1), memory, has_host }) };
     Engine::with_devices(memories.iter().map(card).collect(), Cpu::new(1), spills)
 }
 
@@ -251,4 +280,92 @@ fn texts_are_those_of_one_device() {
     assert!(texts[2].1.starts_with("card with layers "), "{}", texts[2].1);
     assert!(texts[2].1.contains(", cpu with layers 0-"), "{}", texts[2].1);
     assert!(texts[4].1.starts_with("cpu, 1 thread (card has not the memory"), "{}", texts[4].1);
+}
+
+/// The layers whose feed-forwards are in the memory of the CPU.
+fn in_ram(placement: &Placement) -> usize {
+    let cpu = placement.devices.iter().find(|share| share.device == "cpu");
+    cpu.and_then(|share| share.feed_forwards.as_ref()).map_or(0, |(_, layers)| layers.len())
+}
+
+#[test]
+fn feed_forwards_leave_before_layers() {
+    let file = file();
+    let of = |memory| of_cards(&[memory], true, true).placement(file.path(), &options()).unwrap();
+    let enough = enough();
+    assert_eq!(in_ram(&of(enough)), 0);
+    let mut before = (usize::MAX, usize::MAX);
+    for part in 0..=20 {
+        let placement = of(enough * part / 20);
+        let layers: usize = placement.devices.iter().map(|share| share.layers.len()).sum();
+        assert_eq!(layers, 8, "{placement}");
+        for share in &placement.devices {
+            assert!(share.budget.is_none_or(|budget| share.needs.most() <= budget), "{placement}");
+        }
+        let now = (8 - on_card(&placement), in_ram(&placement));
+        // whole layers leave where no number of feed-forwards suffices
+        assert!(now.0 == 0 || now.1 == 0, "{placement}");
+        assert!(now.0 <= before.0, "{placement}");
+        assert!(now.0 > 0 || before.0 > 0 || now.1 <= before.1, "{placement}");
+        before = now;
+    }
+    let half = of(enough * 3 / 4).to_string();
+    assert!(half.contains("cpu: the feed-forwards of layer"), "{half}");
+    assert!(half.contains("card: layers 0-7, the embedding and the output"), "{half}");
+}
+
+#[test]
+fn feed_forwards_that_are_given() {
+    use pelton::HostLayers::{Auto, First};
+    let file = file();
+    let plenty = 1 << 40;
+    let of = |has_host, options: LoadOptions| {
+        of_cards(&[plenty], false, has_host).placement(file.path(), &options)
+    };
+    for (layers, expected) in [(0, 0), (1, 1), (5, 5), (8, 8), (99, 8)] {
+        let placement = of(true, options().host_ffn(First(layers))).unwrap();
+        assert_eq!((in_ram(&placement), on_card(&placement)), (expected, 8), "{placement}");
+    }
+    // they fit
+    assert_eq!(in_ram(&of(true, options().host_ffn(Auto)).unwrap()), 0);
+    // next to whole layers
+    let both = of(true, options().host_ffn(First(5)).gpu_layers(6)).unwrap();
+    assert_eq!((in_ram(&both), on_card(&both)), (2, 5), "{both}");
+    assert!(both.to_string().contains("layers 0-2, the feed-forwards of layers 3-4"), "{both}");
+    for (has_host, wrong, expected) in [
+        (true, options().host_experts(First(1)), "the model has no experts"),
+        (
+            false,
+            options().host_ffn(First(1)),
+            "no feed-forwards that can stay in RAM next to 'card'",
+        ),
+        (true, options().host_ffn(Auto).host_experts(Auto), "expected one of both"),
+    ] {
+        let error = of(has_host, wrong).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    assert_eq!("auto".parse(), Ok(Auto));
+    assert_eq!("12".parse(), Ok(First(12)));
+    assert!("-1".parse::<pelton::HostLayers>().is_err());
+}
+
+/// The texts of all placements are those of the CPU alone.
+#[test]
+fn texts_with_feed_forwards_in_ram() {
+    let file = file();
+    let text = |has_host, options: LoadOptions| {
+        let engine = of_cards(&[1 << 40], false, has_host);
+        let model = engine.load(file.path(), &options).unwrap();
+        let request = pelton::GenerateOptions::default()
+            .max_tokens(12)
+            .ignore_eos(true)
+            .sampling(Sampling::greedy());
+        let prompt: Vec<u32> = (0..70).collect();
+        let ids = model.generate(prompt, request).unwrap().map(|token| token.unwrap().id);
+        (ids.collect::<Vec<u32>>(), model.summary().device)
+    };
+    let (expected, _) = text(false, options());
+    let (got, device) = text(true, options().host_ffn(pelton::HostLayers::First(3)));
+    assert_eq!(got, expected);
+    assert!(device.ends_with(", cpu with the feed-forwards of layers 0-2"), "{device}");
 }

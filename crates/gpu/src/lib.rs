@@ -30,4 +30,4 @@ mod translate;
 mod weights;
 
 pub use device::{Adapter, Kind, adapters, choose};
-pub use run::{executable::Gpu, microbench};
+pub use run::{Gpu, microbench};

@@ -87,6 +87,37 @@ pub trait Backend: Send + Sync {
         limits: Limits,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Box<dyn Executable>, Error>;
+
+    /// Whether a plan can have [parts](Plan::host) whose weights stay in the host's memory.
+    fn has_host_parts(&self) -> bool {
+        false
+    }
+
+    /// Loads a plan with parts of the host: in decoding passes their values come from `host`, an executable of each,
+    /// whose [entry](Plan::entry) and [exit](Plan::exit) are those of the part. In all other passes the device runs
+    /// them, with weights that the host streams to it.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load). [`Error::Placement`] if the device has no such parts, or if there are more or fewer
+    /// executables.
+    fn load_with_host(
+        &self,
+        plan: Plan,
+        checkpoint: Arc<Checkpoint>,
+        limits: Limits,
+        host: Vec<Box<dyn Executable>>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Box<dyn Executable>, Error> {
+        if host.is_empty() {
+            return self.load(plan, checkpoint, limits, progress);
+        }
+        Err(Error::Placement(format!(
+            "{} feed-forwards in RAM next to '{}', which can have none",
+            host.len(),
+            self.name()
+        )))
+    }
 }
 
 /// The properties of an executable by which a scheduler forms and submits passes.
@@ -108,6 +139,9 @@ pub struct Pipeline {
     /// Whether a pass can have a [`Want::Later`](crate::Want::Later). It is useful where passes run
     /// while the host does something else.
     pub late_draws: bool,
+    /// Whether each pass over prompts streams weights from the host's memory: it takes about as long with few rows as with
+    /// many.
+    pub streams: bool,
 }
 
 /// The memory of an executable that a partner reads, in a form that its backend alone knows.

@@ -3,8 +3,10 @@
 //! A match is purely structural. It is accepted only if the buffers between its steps are not read
 //! afterwards, because a fused op leaves them unwritten.
 //!
-//! The patterns are `norm_linear`, `rope_store`, `rope_attend`, `linear_add`, `norm_glu` and
+//! No fused op spans the border of two [parts](Plan::begins_part). The patterns are `norm_linear`, `rope_store`, `rope_attend`, `linear_add`, `norm_glu` and
 //! `expert_glu`. [`Backend::accepts`](crate::Backend::accepts) decides about each candidate.
+
+use std::ops::Range;
 
 use crate::{BufferId, Op, Phase, Plan, RopeStore, Step};
 
@@ -16,17 +18,29 @@ impl Plan {
     /// often [`Backend::accepts`](crate::Backend::accepts), returns true. Buffers that no step
     /// uses any more are dropped.
     pub fn fuse(mut self, accepts: &dyn Fn(&Op, &Self) -> bool) -> Self {
-        let encoder = self.fused_steps(Phase::Encode, accepts);
-        let decoder = self.fused_steps(Phase::Decode, accepts);
-        if let Some(of) = &mut self.encoder {
-            of.steps = encoder.len();
+        let all = self.steps.len();
+        let borders = (1..all).filter(|&step| self.begins_part(step));
+        let borders: Vec<usize> = [0].into_iter().chain(borders).chain([all]).collect();
+        let mut fused = Vec::with_capacity(all);
+        // where each border is among the fused steps
+        let mut moved = vec![0; all + 1];
+        for part in borders.windows(2) {
+            fused.extend(self.fused_steps(part[0]..part[1], accepts));
+            moved[part[1]] = fused.len();
         }
-        self.steps = encoder.into_iter().chain(decoder).collect();
+        if let Some(of) = &mut self.encoder {
+            of.steps = moved[of.steps];
+        }
+        for Range { start, end } in self.host.iter_mut().map(|part| &mut part.steps) {
+            (*start, *end) = (moved[*start], moved[*end]);
+        }
+        self.steps = fused;
         self.drop_unused_buffers();
         self
     }
 
-    fn fused_steps(&self, phase: Phase, accepts: &dyn Fn(&Op, &Self) -> bool) -> Vec<Step> {
+    /// The fused steps of a part.
+    fn fused_steps(&self, part: Range<usize>, accepts: &dyn Fn(&Op, &Self) -> bool) -> Vec<Step> {
         const CANDIDATES: [fn(&[Step]) -> Match; 7] = [
             norm_glu,
             norm_linear,
@@ -36,12 +50,15 @@ impl Plan {
             expert_glu,
             expert_sum_add,
         ];
-        let mut rest = &self.steps[self.steps_of(phase)];
+        let encoder = self.steps_of(Phase::Encode);
+        let end = if encoder.contains(&part.start) { encoder.end } else { self.steps.len() };
+        let mut rest = &self.steps[part.clone()];
+        let after = &self.steps[part.end..end];
         let mut fused = Vec::with_capacity(rest.len());
         while let Some(first) = rest.first() {
             let found = CANDIDATES.iter().filter_map(|find| find(rest)).find(|(len, step)| {
-                accepts(&step.op, self)
-                    && covers(&rest[..*len], step, &rest[*len..], &self.results())
+                let following = rest[*len..].iter().chain(after);
+                accepts(&step.op, self) && covers(&rest[..*len], step, following, &self.results())
             });
             let (len, step) = found.unwrap_or_else(|| (1, first.clone()));
             fused.push(step);
@@ -53,10 +70,15 @@ impl Plan {
 
 /// Whether `fused` can replace `steps`: every buffer that only they write must be written again
 /// before the following steps read it, or never be read.
-fn covers(steps: &[Step], fused: &Step, following: &[Step], results: &[BufferId]) -> bool {
+fn covers<'a>(
+    steps: &[Step],
+    fused: &Step,
+    following: impl Iterator<Item = &'a Step> + Clone,
+    results: &[BufferId],
+) -> bool {
     let lost = |id: &&BufferId| !fused.outputs.contains(id);
     steps.iter().flat_map(|s| &s.outputs).filter(lost).all(|id| {
-        let next = following.iter().find(|s| s.inputs.contains(id) || s.outputs.contains(id));
+        let next = following.clone().find(|s| s.inputs.contains(id) || s.outputs.contains(id));
         !results.contains(id) && next.is_none_or(|s| !s.inputs.contains(id))
     })
 }

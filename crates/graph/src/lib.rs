@@ -59,7 +59,8 @@ pub use pass::{
 };
 pub use phase::Phase;
 pub use plan::{
-    Buffer, Cache, CacheGroup, Encoder, OutputKind, Plan, Rows, Shape, State, Step, Values,
+    Buffer, Cache, CacheGroup, Encoder, HostPart, OutputKind, Plan, Rows, Shape, State, Step,
+    Values,
 };
 pub use profile::{Profile, StepProfile};
 pub use rope::{Rope, RopeStyle};

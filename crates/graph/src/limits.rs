@@ -37,6 +37,14 @@ impl Limits {
         }
     }
 
+    /// Maximum rows of a decoding pass.
+    pub const fn decode_rows(&self) -> usize {
+        /// Maximum rows of the verification of one draft.
+        const MAX_DRAFT: usize = 16;
+        let wants = if self.wants > MAX_DRAFT { self.wants } else { MAX_DRAFT };
+        if self.rows < wants { self.rows } else { wants }
+    }
+
     /// Checks the slot and the index of a snapshot that is saved or restored.
     ///
     /// # Errors

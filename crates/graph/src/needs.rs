@@ -15,6 +15,8 @@ pub struct Needs {
     pub buffers: u64,
     /// Values within steps.
     pub scratch: u64,
+    /// Places for weights of the [host](crate::Plan::host), and the buffers through which they come.
+    pub streamed: u64,
     /// Memory that is free again after the load.
     pub staging: u64,
     /// Weights that stay in the map of their file. The system can evict them, and reads them again.
@@ -24,7 +26,7 @@ pub struct Needs {
 impl Needs {
     /// Bytes that stay allocated after the load.
     pub fn total(&self) -> u64 {
-        [self.caches, self.buffers, self.scratch]
+        [self.caches, self.buffers, self.scratch, self.streamed]
             .into_iter()
             .fold(self.weights, u64::saturating_add)
     }
@@ -42,18 +44,20 @@ impl Needs {
             caches: self.caches.saturating_add(other.caches),
             buffers: self.buffers.saturating_add(other.buffers),
             scratch: self.scratch.saturating_add(other.scratch),
+            streamed: self.streamed.saturating_add(other.streamed),
             staging: self.staging.saturating_add(other.staging),
             mapped: self.mapped.saturating_add(other.mapped),
         }
     }
 
     /// The terms of the total with their names in messages, the largest first.
-    pub fn terms(&self) -> [(&'static str, u64); 4] {
+    pub fn terms(&self) -> [(&'static str, u64); 5] {
         let mut terms = [
             ("weights", self.weights),
             ("the KV cache", self.caches),
             ("buffers", self.buffers),
             ("scratch memory", self.scratch),
+            ("streamed weights", self.streamed),
         ];
         terms.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
         terms
@@ -93,8 +97,8 @@ mod tests {
 
     #[test]
     fn the_largest_term_is_named_first() {
-        let needs =
-            Needs { weights: 10, caches: 60, buffers: 5, scratch: 0, staging: 70, mapped: 1000 };
+        let needs = Needs { weights: 10, caches: 60, buffers: 5, ..Needs::default() };
+        let needs = Needs { staging: 70, mapped: 1000, ..needs };
         assert_eq!((needs.total(), needs.most()), (75, 80));
         needs.check("gpu", 80, 0).unwrap();
         let error = needs.check("gpu", 79, 128).unwrap_err().to_string();

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use crate::{
-    Adapters, BufferId, EffortOptions, Error, Op, Phase, Rope, RopeId, TableRow, Weight, WeightId,
+    Adapters, BufferId, EffortOptions, Error, Index, Op, Phase, Rope, RopeId, TableRow, Weight,
+    WeightId,
 };
 
 /// The rows of a pass that a buffer holds.
@@ -136,6 +137,18 @@ pub struct Encoder {
     pub own: usize,
 }
 
+/// The feed-forward network of a layer whose weights stay in the host's memory
+/// ([`Backend::load_with_host`](crate::Backend::load_with_host)). It uses no cache and no state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPart {
+    /// Its steps, which no step of the device fuses with.
+    pub steps: Range<usize>,
+    /// The buffer of all rows that it reads: nothing else that is written before it is read in it or after it.
+    pub entry: BufferId,
+    /// The buffer of all rows that is read after it.
+    pub exit: BufferId,
+}
+
 /// An op and the buffers that it reads and writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
@@ -215,6 +228,8 @@ pub struct Plan {
     pub exit: Vec<BufferId>,
     /// The encoder, if the plan has one.
     pub encoder: Option<Encoder>,
+    /// The parts whose weights stay in the host's memory next to a device of its own, in the order of their steps.
+    pub host: Vec<HostPart>,
 }
 
 impl Plan {
@@ -225,6 +240,29 @@ impl Plan {
             Phase::Encode => 0..encoder,
             Phase::Prompt | Phase::Decode | Phase::Mixed { .. } => encoder..self.steps.len(),
         }
+    }
+
+    /// Whether no op and no kernel spans a step and the one before it: one belongs to the encoder or to a part of the
+    /// host, and the other does not.
+    pub fn begins_part(&self, step: usize) -> bool {
+        self.encoder.is_some_and(|encoder| encoder.steps == step)
+            || self.host.iter().any(|part| part.steps.start == step || part.steps.end == step)
+    }
+
+    /// The only part of the host that reads each weight `[weights]`, as an index of [`host`](Self::host); `None` of a
+    /// weight that another step reads.
+    pub fn host_parts(&self) -> Vec<Option<usize>> {
+        let mut readers: Vec<Option<Option<usize>>> = vec![None; self.weights.len()];
+        for (i, step) in self.steps.iter().enumerate() {
+            let part = self.host.iter().position(|part| part.steps.contains(&i));
+            step.op.clone().visit_indices(&mut |index| {
+                if let Index::Weight(id) = index {
+                    let reader = readers[id.0].get_or_insert(part);
+                    *reader = reader.filter(|_| *reader == part);
+                }
+            });
+        }
+        readers.into_iter().map(Option::flatten).collect()
     }
 
     /// The buffers that come with a pass of this phase.

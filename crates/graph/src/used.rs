@@ -48,6 +48,9 @@ impl Plan {
         for id in of_steps.chain(&mut self.entry).chain(&mut self.exit).chain([&mut self.logits]) {
             id.0 = places.of(id.0);
         }
+        for id in self.host.iter_mut().flat_map(|part| [&mut part.entry, &mut part.exit]) {
+            id.0 = places.of(id.0);
+        }
         if let Some(Encoder { features, kept, .. }) = &mut self.encoder {
             for id in [features].into_iter().chain(kept) {
                 id.0 = places.of(id.0);

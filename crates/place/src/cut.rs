@@ -51,7 +51,7 @@ fn part(plan: &Plan, begin: usize, end: usize) -> Plan {
         true => plan.logits,
         false => exit.first().copied().unwrap_or(plan.logits),
     };
-    Plan { steps, entry, exit, logits, ..plan.clone() }.keep_used()
+    Plan { steps, entry, exit, logits, host: Vec::new(), ..plan.clone() }.keep_used()
 }
 
 fn is_legal(plan: &Plan, at: usize) -> bool {
@@ -74,7 +74,7 @@ fn is_legal(plan: &Plan, at: usize) -> bool {
 }
 
 /// The caches and the states that steps use.
-fn caches_and_states(steps: &[Step]) -> Vec<(bool, usize)> {
+pub(crate) fn caches_and_states(steps: &[Step]) -> Vec<(bool, usize)> {
     let mut used = Vec::new();
     for step in steps {
         step.op.clone().visit_indices(&mut |index| match index {
@@ -87,7 +87,7 @@ fn caches_and_states(steps: &[Step]) -> Vec<(bool, usize)> {
 }
 
 /// The buffers that steps from `at` on read before they write them, in the plan's order.
-fn live(plan: &Plan, at: usize) -> Vec<BufferId> {
+pub(crate) fn live(plan: &Plan, at: usize) -> Vec<BufferId> {
     let (mut read, mut written) = (Vec::new(), Vec::new());
     let adapters = plan.steps.iter().filter(|step| matches!(step.op, Op::Adapters(_)));
     written.extend(adapters.flat_map(|step| step.outputs.iter().copied()));

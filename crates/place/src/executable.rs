@@ -67,8 +67,9 @@ impl SplitExecutable {
             stages: threads,
             repeat: 1,
             phases_agree: each.clone().all(|of| of.phases_agree),
-            exact_rows: each.map(|of| of.exact_rows).min().unwrap_or(usize::MAX),
+            exact_rows: each.clone().map(|of| of.exact_rows).min().unwrap_or(usize::MAX),
             late_draws: false,
+            streams: each.clone().any(|of| of.streams),
         };
         let tokens = Arc::new(Tokens::new(limits.sequences));
         let (first, mut jobs) = channel();

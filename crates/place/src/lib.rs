@@ -6,12 +6,16 @@
 //! 3. The executable has a thread for each device. A pass goes through all of them in turn, and so do
 //!    copies of pages and states, so each device has the order of submission.
 //!
+//! [`HostParts`] is a GPU that has all of a plan but the weights of some feed-forwards, which are in the CPU's memory.
+//! The CPU computes them in decoding passes; for prompts their weights are streamed to the GPU.
+//!
 //! [`balance()`] divides layers among devices of the same kind. [`Placement`] explains what each device has. Values between parts are f32 and not rounded. Parts on equal devices give the bits of the whole plan.
 
 mod balance;
 mod cut;
 mod executable;
 mod flight;
+mod host;
 mod split;
 mod stage;
 mod table;
@@ -19,5 +23,6 @@ mod tokens;
 
 pub use balance::balance;
 pub use cut::{borders, cut};
+pub use host::{FeedForwards, HostParts, HostShare, host_parts};
 pub use split::{Split, file_bytes, limits_of};
 pub use table::{DeviceShare, Placement, Size};

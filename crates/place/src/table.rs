@@ -4,6 +4,8 @@ use std::{fmt, ops::Range};
 
 use pelton_graph::{Limits, Needs, Op, Plan};
 
+use crate::host::{FeedForwards, HostShare};
+
 /// The part of a model that each device has, and the memory that it takes there. It displays as a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -30,6 +32,9 @@ pub struct DeviceShare {
     pub embedding: bool,
     /// Whether it has the output matrix.
     pub output: bool,
+    /// The feed-forwards that it has of layers of a GPU, and the layers from the first one to the last one with such a
+    /// feed-forward.
+    pub feed_forwards: Option<(FeedForwards, Range<usize>)>,
     /// The memory that its part needs.
     pub needs: Needs,
     /// Bytes that it may take; `None` if that is not known.
@@ -49,7 +54,10 @@ impl Placement {
         let version = env!("CARGO_PKG_VERSION");
         // FNV-1a
         let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        let share = |share: &DeviceShare| format!("{} {:?}\n", share.device, share.layers);
+        let share = |share: &DeviceShare| match &share.feed_forwards {
+            None => format!("{} {:?}\n", share.device, share.layers),
+            Some(of) => format!("{} {:?} {of:?}\n", share.device, share.layers),
+        };
         let all: String = self.devices.iter().map(share).collect();
         let all = all.bytes().chain(version.bytes()).fold(0xcbf2_9ce4_8422_2325, hash);
         format!("pelton-{version}-{:08x}", all as u32 ^ (all >> 32) as u32)
@@ -68,26 +76,55 @@ impl DeviceShare {
             layers: first..if has_layers { end.max(first + 1) } else { first },
             embedding: part.steps.iter().any(|step| matches!(step.op, Op::Embed { .. })),
             output: part.has_results(),
+            feed_forwards: None,
             needs,
             budget,
         }
     }
 
+    /// The share of a CPU that has nothing but feed-forwards.
+    pub fn of_host(device: &str, budget: Option<u64>) -> Self {
+        Self {
+            device: device.to_owned(),
+            layers: 0..0,
+            embedding: false,
+            output: false,
+            feed_forwards: None,
+            needs: Needs::default(),
+            budget,
+        }
+    }
+
+    /// The same share with feed-forwards of layers of a GPU.
+    #[must_use]
+    pub fn with_host(self, HostShare { which, layers, needs }: HostShare) -> Self {
+        Self { feed_forwards: Some((which, layers)), needs: self.needs.plus(&needs), ..self }
+    }
+
     /// Its parts in words: `layers 0-15 and the embedding`.
     pub fn parts(&self) -> String {
-        let Range { start, end } = self.layers;
-        let layers = match end - start {
-            0 => None,
-            1 => Some(format!("layer {start}")),
-            _ => Some(format!("layers {start}-{}", end - 1)),
-        };
+        let layers = named(&self.layers);
         let embedding = self.embedding.then(|| "the embedding".to_owned());
         let output = self.output.then(|| "the output".to_owned());
-        let all: Vec<String> = layers.into_iter().chain(embedding).chain(output).collect();
+        let of_host = |(which, layers): &(FeedForwards, Range<usize>)| {
+            Some(format!("the {} of {}", which.name(), named(layers)?))
+        };
+        let host = self.feed_forwards.as_ref().and_then(of_host);
+        let all: Vec<String> =
+            layers.into_iter().chain(host).chain(embedding).chain(output).collect();
         match all.as_slice() {
-            [first, second, third] => format!("{first}, {second} and {third}"),
+            [before @ .., last] if before.len() > 1 => format!("{} and {last}", before.join(", ")),
             _ => all.join(" and "),
         }
+    }
+}
+
+/// Layers in words: `layers 0-15`.
+fn named(&Range { start, end }: &Range<usize>) -> Option<String> {
+    match end - start {
+        0 => None,
+        1 => Some(format!("layer {start}")),
+        _ => Some(format!("layers {start}-{}", end - 1)),
     }
 }
 

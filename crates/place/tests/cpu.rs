@@ -4,40 +4,22 @@
 
 mod common;
 
-use std::{fs, path::Path, sync::Arc};
+use std::sync::Arc;
 
 use pelton_cpu::Cpu;
-use pelton_graph::{
-    Backend, Input, KvType, Limits, Pass, Phase, Plan, Row, Sample, Want, build_with,
-};
+use pelton_graph::{Backend, Input, KvType, Limits, Pass, Phase, Plan, Row, Sample, Want};
 use pelton_place::{Split, borders, cut};
 use pelton_sampling::Draw;
 use pelton_testing::{
     ModelSpec,
     backend::{Subject, assert_same},
 };
-use pelton_weights::Checkpoint;
 
-use common::{Runs, limits_for, run};
+use common::{Runs, families, limits_for, run};
 
 fn cpus(layers: Vec<usize>) -> Split {
     let cpu: Arc<dyn Backend> = Arc::new(Cpu::new(2));
     Split::new(vec![cpu; layers.len() + 1], layers).unwrap()
-}
-
-/// The plans of all families of tiny models, but for those of speech.
-fn families() -> Vec<(String, Arc<Checkpoint>, Plan)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/models");
-    let index = fs::read(folder.join("models.json")).unwrap();
-    let index: serde_json::Value = serde_json::from_slice(&index).unwrap();
-    let family = |name: &String| {
-        let file = folder.join(name).join("model.gguf");
-        let path = if file.is_file() { file } else { folder.join(name) };
-        let checkpoint = Checkpoint::open(path).unwrap();
-        let plan = build_with(&checkpoint, &Default::default()).ok()?;
-        plan.encoder.is_none().then(|| (name.clone(), Arc::new(checkpoint), plan))
-    };
-    index.as_object().unwrap().keys().filter_map(family).collect()
 }
 
 #[test]

@@ -98,11 +98,15 @@ fn print_placement(args: &Args) -> Result<()> {
     }
     let device = |share: &DeviceShare| {
         let needs = share.needs;
+        let host = share.feed_forwards.as_ref().map(|(which, layers)| {
+            json!({ "kind": which.name(), "first_layer": layers.start, "end_layer": layers.end })
+        });
         json!({
             "device": share.device, "first_layer": share.layers.start, "end_layer": share.layers.end,
             "embedding": share.embedding, "output": share.output, "weights_bytes": needs.weights,
             "mapped_bytes": needs.mapped, "kv_bytes": needs.caches, "buffers_bytes": needs.buffers,
-            "scratch_bytes": needs.scratch, "staging_bytes": needs.staging,
+            "scratch_bytes": needs.scratch, "streamed_bytes": needs.streamed,
+            "staging_bytes": needs.staging, "host": host,
             "free_bytes": share.budget,
         })
     };

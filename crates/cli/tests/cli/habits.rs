@@ -12,7 +12,7 @@ fn options_of_llama_cpp() {
     let own = json(&[&["run", "built-in", PROMPT], &own[..]].concat());
     for theirs in [
         &["--n-predict", "12", "--temp", "0", "--ctx-size", "64", "-ngl", "0"][..],
-        &["-n", "12", "--temp=0", "-c", "64", "--n-gpu-layers=0", "-s", "7"],
+        &["-n", "12", "--temp=0", "-c", "64", "--n-gpu-layers=0", "-s", "7", "-ncmoe", "3"],
         &[
             "--max-tokens",
             "12",

@@ -22,7 +22,7 @@ pub use event::{Event, FinishReason, PromptToken, Stats, Token, TokenLogprob};
 pub use generate::{GenerateOptions, LogitBias, LoraChoice, Trigger};
 pub use handle::RequestHandle;
 pub(crate) use options::ProgressCallback;
-pub use options::{DraftSource, KvMemory, LoadOptions, LoadProgress, Lora};
+pub use options::{DraftSource, HostLayers, KvMemory, LoadOptions, LoadProgress, Lora};
 pub use prompt::Prompt;
 pub use source::ModelSource;
 pub use speculation::{Speculation, SpeculationStats};

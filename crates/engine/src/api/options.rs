@@ -1,6 +1,6 @@
 //! The sizes that a model is loaded for.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use pelton_graph::KvType;
 use pelton_weights::Quantize;
@@ -26,6 +26,28 @@ pub enum KvMemory {
     Bytes(u64),
     /// This share of the memory that is free at load, above 0 and up to 1.
     ShareOfFree(f32),
+}
+
+/// The layers whose feed-forwards stay in the memory of the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HostLayers {
+    /// As few of the first ones as the memory of the GPU demands.
+    Auto,
+    /// This many of the first ones; a greater number than the model has is all of them.
+    First(usize),
+}
+
+impl FromStr for HostLayers {
+    type Err = String;
+
+    /// Parses `auto` or a number.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            _ => text.parse().map(Self::First).map_err(|_| "expected auto or a number".to_owned()),
+        }
+    }
 }
 
 /// A small model that drafts tokens for another one.
@@ -79,6 +101,12 @@ pub struct LoadOptions {
     /// Layers on the GPU, the last ones of the model, of which the output counts as one; the others run on
     /// the CPU. `None` for as many as the memory of the GPU holds.
     pub gpu_layers: Option<usize>,
+    /// The layers whose experts stay in the memory of the CPU next to a GPU, from the first one on; `None` as for
+    /// [`host_ffn`](Self::host_ffn).
+    pub host_experts: Option<HostLayers>,
+    /// The layers whose feed-forwards stay in the memory of the CPU next to a GPU, from the first one on; `None` for as
+    /// few as the memory of the GPU demands, where layers may leave it.
+    pub host_ffn: Option<HostLayers>,
     /// The layers of each of several GPUs, in the order of their numbers; empty for a choice by their bytes, or by
     /// the memory of the GPUs.
     pub split: Vec<usize>,
@@ -172,6 +200,8 @@ impl Default for LoadOptions {
             kv: KvType::F16,
             kv_memory: KvMemory::Auto,
             gpu_layers: None,
+            host_experts: None,
+            host_ffn: None,
             split: Vec::new(),
             gpu_memory: None,
             gpu_margin: None,
@@ -249,6 +279,18 @@ impl LoadOptions {
     /// Sets the layers on the GPU.
     pub fn gpu_layers(mut self, layers: usize) -> Self {
         self.gpu_layers = Some(layers);
+        self
+    }
+
+    /// Sets the layers whose experts stay in the memory of the CPU next to a GPU.
+    pub fn host_experts(mut self, layers: HostLayers) -> Self {
+        self.host_experts = Some(layers);
+        self
+    }
+
+    /// Sets the layers whose feed-forwards stay in the memory of the CPU next to a GPU.
+    pub fn host_ffn(mut self, layers: HostLayers) -> Self {
+        self.host_ffn = Some(layers);
         self
     }
 

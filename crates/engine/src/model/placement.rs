@@ -1,31 +1,80 @@
 //! The devices of a model: one that holds it, several GPUs, or GPUs and the CPU's memory.
 //!
-//! Several GPUs have layers of as many bytes each, or as many as their memory holds. Where the model does not fit, whole
-//! layers leave the GPUs, the first ones first, and as few as the memory allows. Keys and values stay with their layer.
+//! Several GPUs have layers of as many bytes each, or as many as their memory holds. Where the model does not fit, the
+//! feed-forwards of the first layers leave a GPU, as few as the memory allows; where these do not suffice, whole layers do.
+//! Keys and values stay with their layer.
 
 use std::sync::Arc;
 
 use pelton_graph::{Backend, BuildOptions, Error as GraphError, Limits, Plan};
-use pelton_place::{DeviceShare, Placement, Split, balance, borders, cut, file_bytes, limits_of};
+use pelton_place::{
+    DeviceShare, FeedForwards, HostParts, Placement, Split, balance, borders, cut, file_bytes,
+    host_parts, limits_of,
+};
 use pelton_weights::Checkpoint;
 
 use super::{draft, value_plans};
-use crate::{Error, api::LoadOptions, kv};
+use crate::{
+    Error,
+    api::{HostLayers, LoadOptions},
+    kv,
+};
 
 /// The devices that an engine has opened.
+#[derive(Clone)]
 pub(crate) struct Devices {
     /// The devices that were chosen, in the order of their layers: one, or several GPUs.
     pub(crate) all: Vec<Arc<dyn Backend>>,
     /// The CPU next to a GPU.
     pub(crate) ram: Option<Arc<dyn Backend>>,
+    /// The same CPU, whose models have no copies of weights next to those in the map of their file.
+    pub(crate) mapped: Option<Arc<dyn Backend>>,
     /// Whether layers leave the GPU where a model does not fit.
     pub(crate) spills: bool,
+}
+
+/// The devices of a model, of which feed-forwards of the first layers may be on the CPU.
+struct Chosen<'a> {
+    devices: &'a Devices,
+    /// Each GPU with such feed-forwards; empty if there are none.
+    host: Vec<Arc<HostParts>>,
+}
+
+impl<'a> Chosen<'a> {
+    fn new(devices: &'a Devices) -> Self {
+        Self { devices, host: Vec::new() }
+    }
+
+    /// The same with the feed-forwards of the first layers on the CPU. It copies their weights where the memory holds
+    /// these and the file, whose weights are streamed.
+    fn with_host(devices: &'a Devices, plan: &Plan, which: FeedForwards, layers: usize) -> Self {
+        let on = |cpu: &Arc<dyn Backend>, gpu: &Arc<dyn Backend>| {
+            Arc::new(HostParts::new(Arc::clone(gpu), Arc::clone(cpu), which, layers))
+        };
+        let free = devices.ram.as_ref().and_then(|cpu| cpu.budget());
+        let is_mapped = free.is_some_and(|free| free < file_bytes(plan).saturating_mul(2));
+        let cpu =
+            devices.mapped.as_ref().filter(|_| is_mapped).or(devices.ram.as_ref()).into_iter();
+        let host = cpu.flat_map(|cpu| devices.all.iter().map(move |gpu| on(cpu, gpu))).collect();
+        Self { devices, host }
+    }
+
+    /// The GPUs, or the single device.
+    fn all(&self) -> Vec<Arc<dyn Backend>> {
+        match self.host.is_empty() {
+            true => self.devices.all.clone(),
+            false => {
+                let host = self.host.iter();
+                host.map(|gpu| -> Arc<dyn Backend> { Arc::clone(gpu) as _ }).collect()
+            }
+        }
+    }
 }
 
 impl Devices {
     /// A single device.
     pub(crate) fn one(main: Arc<dyn Backend>) -> Self {
-        Self { all: vec![main], ram: None, spills: false }
+        Self { all: vec![main], ram: None, mapped: None, spills: false }
     }
 
     /// The device that has a model that is not shared, and the output of one that is.
@@ -46,18 +95,33 @@ pub(crate) struct Placed {
     /// The device of the output matrix, where heads and draft models run.
     pub(super) last: Arc<dyn Backend>,
     split: Option<Split>,
+    /// The GPUs with feed-forwards on the CPU, which are the last devices.
+    host: Vec<Arc<HostParts>>,
 }
 
 impl Placed {
     pub(crate) fn one(backend: Arc<dyn Backend>) -> Self {
-        Self { last: Arc::clone(&backend), backend, split: None }
+        Self { last: Arc::clone(&backend), backend, split: None, host: Vec::new() }
+    }
+
+    /// The whole model on the only GPU.
+    fn whole(chosen: &Chosen<'_>) -> Self {
+        let mut all = chosen.all();
+        let backend = all.swap_remove(all.len() - 1);
+        let last = Arc::clone(chosen.devices.main());
+        Self { backend, last, split: None, host: chosen.host.clone() }
     }
 
     /// The layers of a plan on several devices, cut before each of `layers`.
-    fn split(devices: Vec<Arc<dyn Backend>>, layers: Vec<usize>) -> Result<Self, Error> {
-        let last = Arc::clone(&devices[devices.len() - 1]);
+    fn split(
+        chosen: &Chosen<'_>,
+        devices: Vec<Arc<dyn Backend>>,
+        layers: Vec<usize>,
+    ) -> Result<Self, Error> {
+        let last = Arc::clone(chosen.devices.main());
         let split = Split::new(devices, layers)?;
-        Ok(Self { backend: Arc::new(split.clone()), last, split: Some(split) })
+        let (backend, host) = (Arc::new(split.clone()), chosen.host.clone());
+        Ok(Self { backend, last, split: Some(split), host })
     }
 
     /// The part of each device.
@@ -104,7 +168,22 @@ impl Placed {
             let needs = device.needs(&part, &limits_of(&part, limits))?;
             Ok(DeviceShare::new(device.name(), &part, needs, budget(options, device)))
         };
-        let shares = self.parts(plan)?.into_iter().map(share).collect::<Result<_, Error>>()?;
+        let parts = self.parts(plan)?;
+        let of_gpus = parts.len() - self.host.len().min(parts.len());
+        let mut on_host = Vec::new();
+        for (gpu, (_, part)) in self.host.iter().zip(&parts[of_gpus..]) {
+            let share = gpu.on_host(part, &limits_of(part, limits))?;
+            on_host.extend(share.map(|share| (gpu.cpu(), share)));
+        }
+        let mut shares = parts.into_iter().map(share).collect::<Result<Vec<_>, Error>>()?;
+        for (cpu, share) in on_host {
+            let at = shares.iter().position(|share| share.device == cpu.name());
+            let before = match at {
+                Some(at) => shares.remove(at),
+                None => DeviceShare::of_host(cpu.name(), budget(options, cpu.as_ref())),
+            };
+            shares.insert(0, before.with_host(share));
+        }
         Ok(Placement::new(limits, shares))
     }
 
@@ -119,7 +198,8 @@ impl Placed {
             needs.check(&device, budget, 0)?;
             // a model alone on the CPU may be larger than the memory, as its file is mapped
             let needed = needs.most().saturating_add(needs.mapped);
-            if self.split.is_some() && needed > budget {
+            let alone = self.split.is_none() && self.host.is_empty();
+            if !alone && needed > budget {
                 return Err(Error::Graph(GraphError::LoadMemory {
                     device,
                     needed: needed.into(),
@@ -230,19 +310,21 @@ impl<'a> Shares<'a> {
 /// The placements to choose from, the best first, with `shares` where there are several GPUs. The CPU has the embedding and the layers before `first`, if that is
 /// given.
 fn candidates(
-    devices: &Devices,
+    chosen: &Chosen<'_>,
     shares: Option<&Shares<'_>>,
     options: &LoadOptions,
     first: Option<usize>,
 ) -> Result<Vec<Placed>, Error> {
+    let devices = chosen.devices;
     let ram = devices.ram.iter().filter(|_| first.is_some());
-    let all: Vec<Arc<dyn Backend>> = ram.chain(&devices.all).cloned().collect();
-    let with =
-        |cuts: Vec<usize>| Placed::split(all.clone(), first.into_iter().chain(cuts).collect());
+    let all: Vec<Arc<dyn Backend>> = ram.cloned().chain(chosen.all()).collect();
+    let with = |cuts: Vec<usize>| {
+        Placed::split(chosen, all.clone(), first.into_iter().chain(cuts).collect())
+    };
     let count = devices.all.len();
     let Some(shares) = shares else {
         return Ok(vec![match first {
-            None => Placed::one(Arc::clone(devices.main())),
+            None => Placed::whole(chosen),
             Some(_) => with(Vec::new())?,
         }]);
     };
@@ -273,8 +355,71 @@ pub(crate) fn choose(
         let what = format!("{:?} layers on one device, expected several GPUs", options.split);
         return Err(GraphError::Placement(what).into());
     }
+    let (which, layers) = match (options.host_experts, options.host_ffn) {
+        (Some(_), Some(_)) => {
+            let what =
+                "layers for experts and layers for feed-forwards in RAM, expected one of both";
+            return Err(GraphError::Placement(what.to_owned()).into());
+        }
+        (Some(layers), None) => (FeedForwards::Experts, Some(layers)),
+        (None, layers) => (FeedForwards::All, layers),
+    };
+    let is_possible = devices.ram.is_some() && devices.all.iter().all(|gpu| gpu.has_host_parts());
+    let all = host_parts(plan, which, if is_possible { usize::MAX } else { 0 });
+    if layers.is_some_and(|layers| layers != HostLayers::First(0)) {
+        if devices.ram.is_none() {
+            tracing::warn!("feed-forwards in RAM, but the model runs on the CPU alone");
+        } else if all.is_empty() {
+            let what = format!(
+                "the model has no {} that can stay in RAM next to '{}'; choose whole layers by the \
+                 number of those on the GPU",
+                which.name(),
+                devices.names()
+            );
+            return Err(GraphError::Placement(what).into());
+        }
+    }
+    let wanted = match layers {
+        Some(HostLayers::First(count)) if is_possible => {
+            return choose_layers(&Chosen::with_host(devices, plan, which, count), plan, options);
+        }
+        Some(layers) => layers == HostLayers::Auto,
+        None => devices.spills && devices.all.len() == 1 && options.gpu_layers.is_none(),
+    };
+    if wanted && !all.is_empty() && options.effort.is_none() {
+        // as few as the memory demands
+        let counts = [0].into_iter().chain(all.iter().map(|(layer, _)| layer + 1));
+        for count in counts {
+            let chosen = match count {
+                0 => Chosen::new(devices),
+                _ => Chosen::with_host(devices, plan, which, count),
+            };
+            for placed in whole_candidates(&chosen, plan, options)? {
+                match placed.check(plan, options) {
+                    Ok(()) => return Ok(placed),
+                    Err(error) => tracing::debug!(count, %error, "feed-forwards do not fit"),
+                }
+            }
+        }
+    }
+    choose_layers(&Chosen::new(devices), plan, options)
+}
+
+/// The placements of all layers on the GPUs.
+fn whole_candidates(
+    chosen: &Chosen<'_>,
+    plan: &Plan,
+    options: &LoadOptions,
+) -> Result<Vec<Placed>, Error> {
+    let shares = (chosen.devices.all.len() > 1).then(|| Shares::new(plan)).transpose()?;
+    candidates(chosen, shares.as_ref(), options, None)
+}
+
+/// The devices of each layer.
+fn choose_layers(chosen: &Chosen<'_>, plan: &Plan, options: &LoadOptions) -> Result<Placed, Error> {
+    let devices = chosen.devices;
     let shares = (devices.all.len() > 1).then(|| Shares::new(plan)).transpose()?;
-    let candidates = |first| candidates(devices, shares.as_ref(), options, first);
+    let candidates = |first| candidates(chosen, shares.as_ref(), options, first);
     let best = |first| -> Result<Placed, Error> {
         let mut all = candidates(first)?;
         Ok(all.swap_remove(0))

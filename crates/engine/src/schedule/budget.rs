@@ -103,11 +103,18 @@ pub(crate) struct PrefillBudget {
     time: PromptTime,
     /// The most rows of a pass; a multiple of [`PAGE`].
     rows: usize,
+    /// Whether a pass of few rows takes as long as one of many.
+    is_whole: bool,
 }
 
 impl PrefillBudget {
     pub(crate) fn new(targets: Targets, rows: usize) -> Self {
-        Self { targets, time: PromptTime::default(), rows }
+        Self { targets, time: PromptTime::default(), rows, is_whole: false }
+    }
+
+    /// The same; `is_whole` is for passes that take as long with few rows as with many, and have as many as they can.
+    pub(crate) fn of_whole_passes(self, is_whole: bool) -> Self {
+        Self { is_whole, ..self }
     }
 
     /// Notes that a pass over `rows` prompt rows took `time`.
@@ -126,7 +133,7 @@ impl PrefillBudget {
     /// whole pages as fit into its time, at least one. Before the first measurement that is one.
     /// `decode` are the seconds of a decoding pass, if sequences decode.
     pub(crate) fn rows(&self, decode: Option<f64>, prompts: &[Waiting]) -> usize {
-        let Some(decode) = decode else { return self.rows };
+        let Some(decode) = decode.filter(|_| !self.is_whole) else { return self.rows };
         let fitting = match self.time.parts() {
             Some((fixed, row)) => {
                 let seconds = self.pass_seconds(decode, prompts, fixed, row);
@@ -240,6 +247,19 @@ mod tests {
         }
         let (fixed, row) = time.parts().unwrap();
         assert!((fixed - 0.006).abs() < 1e-5 && (row - 8e-5).abs() < 1e-7, "{fixed} {row}");
+    }
+
+    /// Passes that stream weights are as few as possible.
+    #[test]
+    fn passes_that_stream_are_whole() {
+        let mut budget = budget(500, 25).of_whole_passes(true);
+        for _ in 0..9 {
+            budget.measured(64, MS(400));
+        }
+        let prompts = [Waiting { rows: 2000, age: MS(0) }];
+        assert_eq!(budget.rows(Some(0.02), &prompts), 512);
+        assert_eq!(budget.rows_beside(20, &prompts), 448);
+        assert_eq!(budget.of_whole_passes(false).rows(Some(0.02), &prompts), 64);
     }
 
     /// An 8B on a GPU, as measured: 6.6 ms and 0.079 ms a row.

@@ -217,7 +217,8 @@ impl Scheduler {
         let repeats = resources.runner.pipeline.repeat > 1;
         Self {
             slots: (0..resources.limits.sequences as u32).rev().collect(),
-            budget: PrefillBudget::new(targets, resources.limits.rows),
+            budget: PrefillBudget::new(targets, resources.limits.rows)
+                .of_whole_passes(resources.runner.pipeline.streams),
             resources,
             tokenizer,
             sequences: BTreeMap::new(),

@@ -18,7 +18,7 @@ use crate::device::{
     checks::{Checks, poisoned},
     pipeline::Kernel,
     source::{Access, KernelSource},
-    wait::{Submission, block_on, wait},
+    wait::{Submission, block_on, spin, wait},
 };
 
 /// Maximum time of a wait, after which the GPU counts as lost: far longer than any pass.
@@ -329,6 +329,19 @@ impl Device {
     /// Waits for all work up to a submission.
     pub(crate) fn wait_until(&self, submission: &Submission) -> Result<(), Error> {
         self.poll(Some(submission))
+    }
+
+    /// Waits for all work up to a submission, which is soon over and the last one: at first without sleep.
+    pub(crate) fn wait_soon(&self, submission: &Submission) -> Result<(), Error> {
+        spin(&self.device);
+        self.poll(Some(submission))
+    }
+
+    /// Calls the callbacks of what the GPU has done, without a wait.
+    pub(crate) fn advance(&self) -> Result<(), Error> {
+        let polled = self.device.poll(wgpu::PollType::Poll);
+        self.check()?;
+        polled.map(drop).map_err(|error| self.fail(error.to_string()))
     }
 
     /// Waits until the callback of a mapping has sent its result.

@@ -309,7 +309,7 @@ impl<B> Scratch<B> {
     ) -> Result<Self, Error> {
         let cores = capabilities.matrix_cores;
         let most = limits.rows.max(limits.wants);
-        let rows = decode_rows(limits).next_multiple_of(ROOM);
+        let rows = limits.decode_rows().next_multiple_of(ROOM);
         let longest = longest_operand(plan);
         let halves = if cores { most * longest } else { 0 };
         let ups = plan.steps.iter().filter_map(|step| match &step.op {
@@ -430,14 +430,6 @@ fn sorted_len(plan: &Plan, rows: usize) -> (usize, usize) {
 /// Pages of the longest page table of a slot: that of its context, or of an encoded window.
 pub(crate) fn table_pages(plan: &Plan, limits: &Limits) -> usize {
     pages_for(limits.context.max(plan.encoded_positions()))
-}
-
-/// Maximum rows of the verification of one draft.
-const MAX_DRAFT: usize = 16;
-
-/// Maximum rows of a decoding pass.
-pub(crate) fn decode_rows(limits: &Limits) -> usize {
-    limits.rows.min(limits.wants.max(MAX_DRAFT))
 }
 
 /// Maximum elements of the partial sums of decoding passes of up to `rows` rows, of matrix products

@@ -38,7 +38,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// The dispatches of each step for passes of a row class. A pass that is `alone` has a single row,
-    /// which is selected. The steps of an encoder have dispatches in the class of prompts alone.
+    /// which is selected. The steps of an encoder, and of parts of the host, have dispatches in the class of prompts alone.
     ///
     /// # Errors
     /// If a kernel cannot be made or bound.
@@ -53,7 +53,8 @@ impl<'a> Lowering<'a> {
         let steps = plan.steps.iter().enumerate();
         steps
             .map(|(i, step)| {
-                if encoder.contains(&i) && class != RowClass::Prompt {
+                let of_host = plan.host.iter().any(|part| part.steps.contains(&i));
+                if (of_host || encoder.contains(&i)) && class != RowClass::Prompt {
                     return Ok(Vec::new());
                 }
                 // the product before has applied the function

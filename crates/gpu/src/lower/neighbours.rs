@@ -46,6 +46,9 @@ pub(super) fn neighbours(
     let mut all = vec![Neighbours::default(); plan.steps.len()];
     for (i, pair) in plan.steps.windows(2).enumerate() {
         let [before, step] = pair else { continue };
+        if plan.begins_part(i + 1) {
+            continue;
+        }
         if let Some(product) = completed(plan, matrix, before, step) {
             all[i].completed_later = true;
             all[i + 1].completes = Some(product);
@@ -67,9 +70,7 @@ pub(super) fn activation_after(plan: &Plan, i: usize) -> Option<Activation> {
         Op::NormLinear { norm: _, linears } => linears.len() == 1,
         _ => false,
     };
-    // the first step of the decoder does not follow the last one of the encoder
-    let apart = plan.encoder.is_some_and(|encoder| encoder.steps == i + 1);
-    (single && step.outputs == next.outputs && !apart).then_some(activation)
+    (single && step.outputs == next.outputs && !plan.begins_part(i + 1)).then_some(activation)
 }
 
 /// Whether products of the same activations run in one dispatch: two or three with whole matrices

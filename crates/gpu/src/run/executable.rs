@@ -1,22 +1,22 @@
 //! A plan resident on a GPU, and the passes over it.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use pelton_graph::{
-    Backend, Effort, EffortMode, Error, Executable, Hidden, Limits, MAX_REPEAT, Needs, Op, Outputs,
-    PageTables, Pass, Phase, Pipeline, Plan, Profile, Ranking, Rows, Shared, Ticket, Want,
+    Effort, Error, Executable, Limits, MAX_REPEAT, Outputs, PageTables, Pass, Phase, Pipeline,
+    Plan, Profile, Ranking, Rows, Shared, Ticket, Want,
 };
 use pelton_sampling::Sampled;
-use pelton_weights::Checkpoint;
 
 use self::{
+    host::Host,
     lowered::{Lowered, allocate_buffers, rotations},
     partner::{Copies, Own},
     redo::{Redo, Run},
     shape::{Ahead, PassShape, PassWords, Written, row_words, wanted_logits},
 };
 use crate::{
-    device::{Adapter, Checks, Device},
+    device::Device,
     kernels::{
         attention::tiles,
         copy_pages::PageCopies,
@@ -25,26 +25,26 @@ use crate::{
         sample::{Sample, SampleBuffers, SampleCall},
     },
     lower::{
-        Inputs, Scratch, autotune,
-        buffers::{by_sequence, decode_rows, prompt_partial_len, table_pages},
+        Inputs, Scratch,
+        buffers::{by_sequence, table_pages},
         dispatch::{Dispatch, EXACT_ROWS, RowClass, StepDispatches, StepShape},
         loaded::Loaded,
     },
     persist::{Mode, Persistent},
     run::{
-        accept::accepts,
         in_flight::{DEPTH, InFlight},
         memory::{
             States, allocate_caches, attentions, before_len, check_memory, compare, hidden_len,
-            logits_len, needs,
+            logits_len,
         },
         profile,
     },
-    weights::{self, SharedMatrices, Sources, Weights, shared_bytes},
+    weights::{Sources, Weights, shared_bytes},
 };
 
 mod again;
 mod ahead;
+mod host;
 mod lowered;
 mod others;
 mod partner;
@@ -53,128 +53,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-/// A GPU as a backend.
-#[derive(Clone, Debug)]
-pub struct Gpu {
-    device: Arc<Device>,
-    persistent: Mode,
-    pub(crate) matrices: Arc<SharedMatrices>,
-}
-
-impl Gpu {
-    /// Opens a GPU.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Device`] if the GPU lacks a capability that every kernel needs, or the driver fails.
-    pub fn open(adapter: &Adapter) -> Result<Self, Error> {
-        Ok(Self::of(Device::open(adapter, Checks::default())?))
-    }
-
-    /// Opens a GPU with kernels that check every index: slower, for tests. The environment variable
-    /// `PELTON_TEST_GPU` has other ways to run the same tests: words separated by commas of
-    /// `unchecked`, `poisoned` (workgroup memory begins with NaN) and `few-buffers` (a kernel binds at
-    /// most eight).
-    ///
-    /// # Errors
-    /// As [`open`](Self::open), or if the variable has another word.
-    pub fn open_checked(adapter: &Adapter) -> Result<Self, Error> {
-        let checks = Checks::of_environment()
-            .map_err(|what| Error::Device { device: adapter.name().to_owned(), what })?;
-        Ok(Self::of(Device::open(adapter, checks)?))
-    }
-
-    pub(crate) fn of(device: Arc<Device>) -> Self {
-        Self { device, persistent: Mode::default(), matrices: Arc::default() }
-    }
-
-    /// The same GPU without persistent kernels: every step is dispatches of its own.
-    #[must_use]
-    pub fn without_persistent(self) -> Self {
-        Self { persistent: Mode::Off, ..self }
-    }
-
-    /// The same GPU with persistent kernels of this many workgroups wherever their logits are right,
-    /// faster or not, and with at most `turns` turns of a spin: for tests.
-    #[must_use]
-    pub fn with_persistent(self, groups: usize, turns: u32) -> Self {
-        Self { persistent: Mode::Forced { groups, turns }, ..self }
-    }
-}
-
-impl Backend for Gpu {
-    fn name(&self) -> &str {
-        &self.device.name
-    }
-
-    fn has_effort(&self) -> bool {
-        true
-    }
-
-    fn has_effort_mode(&self, mode: EffortMode) -> bool {
-        match mode {
-            EffortMode::Channel | EffortMode::Nested => true,
-            // the results of three products with biases
-            EffortMode::Bucket => self.device.capabilities.binds(9),
-        }
-    }
-
-    fn effort_bytes(&self, plan: &Plan) -> u64 {
-        weights::effort_bytes(plan)
-    }
-
-    fn accepts(&self, op: &Op, plan: &Plan) -> bool {
-        accepts(&self.device.capabilities, op, plan)
-    }
-
-    fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, Error> {
-        needs(&self.device, plan, limits)
-    }
-
-    /// The free memory of the largest heap of the GPU's own. `None` where the driver reports no memory.
-    fn budget(&self) -> Option<u64> {
-        self.device.free_memory()
-    }
-
-    /// The rows that keep a large GPU with matrix cores busy in attention, whose workgroups have up
-    /// to 64 rows each. Their activations take at most 1/32 of the memory that weights leave.
-    fn prompt_rows(&self, plan: &Plan, weights: u64) -> usize {
-        const LEAST: usize = 512;
-        let left = self.budget().map_or(0, |budget| budget.saturating_sub(weights) / 32);
-        let of_all = plan.buffers.iter().filter(|buffer| buffer.rows == Rows::All);
-        let width: u64 = of_all.map(|buffer| 4 * buffer.width as u64).sum();
-        let fits = |rows: &usize| {
-            let partial = 4 * prompt_partial_len(plan, *rows) as u64;
-            (*rows as u64).saturating_mul(width + partial) <= left
-        };
-        let larger: &[usize] = match (self.device.capabilities.matrix_cores, plan.encoder) {
-            (false, _) => &[],
-            (true, None) => &[4 * LEAST, 2 * LEAST],
-            // four windows of 30 seconds
-            (true, Some(_)) => &[12 * LEAST, 4 * LEAST, 2 * LEAST],
-        };
-        larger.iter().copied().find(fits).unwrap_or(LEAST)
-    }
-
-    fn load(
-        &self,
-        plan: Plan,
-        checkpoint: Arc<Checkpoint>,
-        limits: Limits,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Box<dyn Executable>, Error> {
-        plan.check_accepted(self)?;
-        let device = Arc::clone(&self.device);
-        let tuning = autotune::cache_file();
-        let source = Sources { checkpoint: &checkpoint, matrices: &self.matrices };
-        let file = tuning.as_deref();
-        let (available, persistent) = (self.budget(), self.persistent);
-        let load = Load { device, plan, limits, available, tuning: file, persistent };
-        Ok(Box::new(GpuExecutable::load(load, source, progress)?))
-    }
-}
-
-struct GpuExecutable {
+pub(super) struct GpuExecutable {
     device: Arc<Device>,
     plan: Plan,
     limits: Limits,
@@ -191,6 +70,8 @@ struct GpuExecutable {
     /// The kernels of such passes whose layers are one dispatch each, if they are used.
     persistent: Option<Persistent>,
     redo: Redo,
+    /// The parts of the plan whose weights the host has, if there are any.
+    host: Option<Host>,
     tables: PageTables,
     sample: Sample,
     /// The rankings of a plan with an encoder.
@@ -216,19 +97,19 @@ struct GpuExecutable {
 }
 
 /// The inputs of the load of a plan.
-struct Load<'a> {
-    device: Arc<Device>,
-    plan: Plan,
-    limits: Limits,
+pub(super) struct Load<'a> {
+    pub(super) device: Arc<Device>,
+    pub(super) plan: Plan,
+    pub(super) limits: Limits,
     /// Bytes that it may allocate, if known.
-    available: Option<u64>,
+    pub(super) available: Option<u64>,
     /// The file of choices of earlier loads.
-    tuning: Option<&'a std::path::Path>,
-    persistent: Mode,
+    pub(super) tuning: Option<&'a std::path::Path>,
+    pub(super) persistent: Mode,
 }
 
 impl GpuExecutable {
-    fn load(
+    pub(super) fn load(
         load: Load<'_>,
         sources: Sources<'_>,
         progress: &mut dyn FnMut(u64, u64),
@@ -238,7 +119,10 @@ impl GpuExecutable {
         let needs = check_memory(&device, &plan, &limits, available, shared)?;
         let attentions = attentions(&plan, &limits, table_pages(&plan, &limits));
         let before = device.allocated();
-        let weights = Weights::load(&device, &plan, sources, progress)?;
+        let (weights, stream) = Weights::load(&device, &plan, sources, progress)?;
+        let host = stream.map(|stream| Host::new(&device, &plan, &limits, stream)).transpose()?;
+        // between the layers of a persistent kernel the host cannot run
+        let persistent = if host.is_some() { Mode::Off } else { persistent };
         let buffers = allocate_buffers(&device, &plan, &limits)?;
         let caches = allocate_caches(&device, &plan, &limits)?;
         let page_copies = PageCopies::new(&device, &plan, &caches)?;
@@ -258,7 +142,7 @@ impl GpuExecutable {
             states: &states.slots,
             turns: &turns,
             rows: limits.rows,
-            decode_rows: decode_rows(&limits).next_multiple_of(ROOM),
+            decode_rows: limits.decode_rows().next_multiple_of(ROOM),
         };
         let Lowered { alone, classes, persistent } =
             Lowered::new(&loaded, &limits, tuning, persistent)?;
@@ -322,6 +206,7 @@ impl GpuExecutable {
             alone,
             persistent,
             redo,
+            host,
             _weights: weights,
         })
     }
@@ -336,7 +221,7 @@ impl GpuExecutable {
         }
         pass.check(&self.plan, &self.limits, &self.tables)?;
         pass.check_other(self.own.begin(), self.partner_rows())?;
-        let most = decode_rows(&self.limits);
+        let most = self.limits.decode_rows();
         if pass.phase == Phase::Decode && pass.rows.len() > most {
             let rows = pass.rows.len();
             return Err(Error::Pass(format!("{rows} rows of decoding, expected at most {most}")));
@@ -386,12 +271,16 @@ impl GpuExecutable {
         Ok((shape, PassWords { rows, tiles, lives }))
     }
 
-    /// The dispatches of a pass, step by step: none for steps that its phase does not run.
-    fn dispatches(&self, shape: &PassShape) -> impl Iterator<Item = StepDispatches<'_>> {
+    /// The dispatches of a pass, step by step, of a range of steps: none for those that its phase does not run.
+    fn dispatches(
+        &self,
+        shape: &PassShape,
+        steps: Range<usize>,
+    ) -> impl Iterator<Item = StepDispatches<'_>> {
         let &PassShape { phase, rows, bound, tiles, distinct, sequences, below, alone, .. } = shape;
         let selected = shape.selected.len();
         let running = self.plan.steps_of(phase);
-        self.plan.steps.iter().enumerate().map(move |(i, step)| {
+        steps.clone().zip(&self.plan.steps[steps]).map(move |(i, step)| {
             let of_selected = self.plan.step_rows(step) == Rows::Selected;
             let rows = if of_selected { selected } else { rows };
             let class = self.class_of(phase, rows, of_selected);
@@ -432,13 +321,15 @@ impl GpuExecutable {
 
 impl Executable for GpuExecutable {
     fn pipeline(&self) -> Pipeline {
+        let alone = self.host.is_none();
         Pipeline {
-            depth: DEPTH,
+            depth: if alone { DEPTH } else { 1 },
             stages: 1,
-            repeat: MAX_REPEAT,
+            repeat: if alone { MAX_REPEAT } else { 1 },
             phases_agree: false,
             exact_rows: self.exact_rows(),
-            late_draws: true,
+            late_draws: alone,
+            streams: !alone,
         }
     }
 
@@ -452,12 +343,15 @@ impl Executable for GpuExecutable {
 
     fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
         self.in_flight.check_free(pass.logits() > 0)?;
+        self.check_host(pass)?;
         if pass.draws_later() {
             self.settle(None)?;
         }
         let (shape, words) = self.begin(pass)?;
         let call: SampleCall = self.sample.prepare(&self.device, pass);
+        let first = self.run_host(&shape)?;
         let run = Run {
+            first,
             // a draw that follows is not repeated
             persists: self.persistent.is_some()
                 && shape.alone
@@ -577,8 +471,13 @@ impl Executable for GpuExecutable {
         if !self.in_flight.is_empty() {
             return Err(Error::Pass("a pass is not taken, expected none".to_owned()));
         }
+        if self.host.is_some() {
+            // most of the time is the host's
+            return Err(Error::Profile);
+        }
         let (shape, _) = self.begin(pass)?;
-        let steps: Vec<StepDispatches<'_>> = self.dispatches(&shape).collect();
+        let steps: Vec<StepDispatches<'_>> =
+            self.dispatches(&shape, 0..self.plan.steps.len()).collect();
         let mut profile = profile::measure(&self.device, &steps, passes)?;
         for (measured, step) in profile.steps.iter_mut().zip(&self.plan.steps) {
             measured.live = self.plan.live_share(step, pass.efforts);

@@ -5,12 +5,9 @@ use pelton_graph::{Error, KvType, Limits, Needs, Op, PAGE, Phase, Plan, Ranking,
 use crate::{
     device::Device,
     kernels::{attention::Attention, rank::Ranks, rope_store::stored_bytes, sample},
-    lower::{
-        Cache, Inputs, Scratch,
-        buffers::{decode_rows, table_pages},
-    },
+    lower::{Cache, Inputs, Scratch, buffers::table_pages},
     run::in_flight::InFlight,
-    weights::{STAGING_BYTES, resident_bytes},
+    weights::{STAGING_BYTES, resident_bytes, streamed_bytes},
 };
 
 /// Allocates the KV caches of all layers.
@@ -110,7 +107,7 @@ pub(crate) fn check_limits(device: &Device, plan: &Plan, limits: &Limits) -> Res
         }
         _ => None,
     });
-    let (used, rows) = (used.max().unwrap_or(0), decode_rows(limits));
+    let (used, rows) = (used.max().unwrap_or(0), limits.decode_rows());
     if used.saturating_mul(rows) > MOST {
         return Err(device.fail(format!(
             "decoding passes of {rows} rows with {used} experts each, expected at most {MOST} pairs \
@@ -202,7 +199,11 @@ pub(crate) fn needs(device: &Device, plan: &Plan, limits: &Limits) -> Result<Nee
         .iter()
         .map(|b| (4 * b.width as u64).saturating_mul(limits.rows_of(b.rows) as u64))
         .chain(of_states(limits.sequences))
-        .chain([Inputs::bytes(plan, limits)?, results_bytes(plan, limits)?])
+        .chain([
+            Inputs::bytes(plan, limits)?,
+            results_bytes(plan, limits)?,
+            hop_bytes(plan, limits),
+        ])
         .fold(0, u64::saturating_add);
     let attentions = attentions(plan, limits, table_pages(plan, limits));
     Ok(Needs {
@@ -210,7 +211,9 @@ pub(crate) fn needs(device: &Device, plan: &Plan, limits: &Limits) -> Result<Nee
         caches: pages.chain(of_states(limits.snapshots)).fold(0, u64::saturating_add),
         buffers,
         scratch: Scratch::bytes(&device.capabilities, plan, limits, &attentions)?,
-        staging: STAGING_BYTES,
+        streamed: streamed_bytes(device, plan),
+        // a load with weights of the host keeps it
+        staging: if plan.host.is_empty() { STAGING_BYTES } else { 0 },
         mapped: 0,
     })
 }
@@ -228,6 +231,12 @@ fn results_bytes(plan: &Plan, limits: &Limits) -> Result<u64, Error> {
     let read_back = InFlight::bytes([samples, 4 * logits as u64, 4 * hidden as u64]);
     let before = 4 * before_len(plan, limits) as u64;
     Ok([ranks, read_back, before].into_iter().fold(sampling, u64::saturating_add))
+}
+
+/// Bytes of the readback of the values that go to the host in the middle of a decoding pass.
+pub(crate) fn hop_bytes(plan: &Plan, limits: &Limits) -> u64 {
+    let widths = plan.host.iter().map(|part| plan.buffer(part.entry).width);
+    4 * (limits.decode_rows() * widths.max().unwrap_or(0)) as u64
 }
 
 /// Elements of the results of a pass that are logits.

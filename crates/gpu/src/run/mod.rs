@@ -6,7 +6,10 @@
 
 mod accept;
 pub(crate) mod executable;
+mod gpu;
 mod in_flight;
 mod memory;
 pub mod microbench;
 pub(crate) mod profile;
+
+pub use gpu::Gpu;

@@ -48,11 +48,6 @@ impl<'a, T: Copy> Source<'a, T> {
         }
     }
 
-    /// Elements of a row.
-    pub(crate) const fn row_len(&self) -> usize {
-        self.row_len
-    }
-
     /// All rows of the weight.
     pub(crate) fn all(&self) -> Result<Cow<'a, [T]>, Error> {
         self.rows(0..self.count * self.rows)

@@ -51,6 +51,7 @@ impl<'a> Builder<'a> {
             entry: Vec::new(),
             exit: Vec::new(),
             encoder: None,
+            host: Vec::new(),
         };
         Self { arch, keys, sizes, tensors, plan, table: WeightId(0), layer: None }
     }

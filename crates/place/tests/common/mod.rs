@@ -2,17 +2,36 @@
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use pelton_cpu::Cpu;
 use pelton_graph::{
     Backend, Error, Executable, Input, KvType, Limits, Needs, Op, Outputs, Pass, Phase, Pipeline,
-    Plan, Row, TableEdit, Ticket, Want,
+    Plan, Row, TableEdit, Ticket, Want, build_with,
 };
 use pelton_weights::Checkpoint;
+
+/// The plans of all families of tiny models, but for those of speech.
+pub(crate) fn families() -> Vec<(String, Arc<Checkpoint>, Plan)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/models");
+    let index = fs::read(folder.join("models.json")).unwrap();
+    let index: serde_json::Value = serde_json::from_slice(&index).unwrap();
+    let family = |name: &String| {
+        let file = folder.join(name).join("model.gguf");
+        let path = if file.is_file() { file } else { folder.join(name) };
+        let checkpoint = Checkpoint::open(path).unwrap();
+        let plan = build_with(&checkpoint, &Default::default()).ok()?;
+        plan.encoder.is_none().then(|| (name.clone(), Arc::new(checkpoint), plan))
+    };
+    index.as_object().unwrap().keys().filter_map(family).collect()
+}
 
 /// Limits for one slot of two pages, and one more.
 pub(crate) fn limits_for(plan: &Plan) -> Limits {
@@ -42,6 +61,13 @@ type Named = (String, Vec<f32>);
 pub(crate) struct Runs(Vec<Named>);
 
 impl Runs {
+    /// The results of the passes of a phase, one after the other.
+    pub(crate) fn of(&self, phase: Phase) -> Vec<f32> {
+        let phase = format!("{phase:?} ");
+        let own = self.0.iter().filter(|(name, _)| name.starts_with(&phase));
+        own.flat_map(|(_, results)| results.iter().copied()).collect()
+    }
+
     /// The first difference of two runs.
     pub(crate) fn difference(expected: &Self, got: &Self) -> Option<String> {
         let pairs = expected.0.iter().zip(&got.0);

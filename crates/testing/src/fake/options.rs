@@ -32,6 +32,7 @@ impl Default for Fake {
             phases_agree: true,
             exact_rows: usize::MAX,
             late_draws: false,
+            streams: false,
         };
         Self {
             pipeline,

@@ -74,6 +74,7 @@ impl Builder {
             entry: Vec::new(),
             exit: Vec::new(),
             encoder: None,
+            host: Vec::new(),
             effort: Default::default(),
             output: OutputKind::Logits,
             logits: BufferId(0),

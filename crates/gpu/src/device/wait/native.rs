@@ -1,6 +1,9 @@
 //! Waits that block the calling thread.
 
-use std::time::Duration;
+use std::{
+    hint::spin_loop,
+    time::{Duration, Instant},
+};
 
 pub(in crate::device) use pollster::block_on;
 
@@ -12,6 +15,16 @@ impl Submission {
     /// The commands up to an index. The mappings that they come before are requested already.
     pub(in crate::device) fn new(_: &wgpu::Queue, index: wgpu::SubmissionIndex) -> Self {
         Self(index)
+    }
+}
+
+/// Looks for the end of all work for a short time, without sleep: a thread that sleeps wakes late.
+pub(in crate::device) fn spin(device: &wgpu::Device) {
+    const MOST: Duration = Duration::from_micros(500);
+    let begun = Instant::now();
+    let is_over = || device.poll(wgpu::PollType::Poll).is_ok_and(|status| status.is_queue_empty());
+    while !is_over() && begun.elapsed() < MOST {
+        spin_loop();
     }
 }
 

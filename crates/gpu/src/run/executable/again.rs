@@ -16,12 +16,12 @@ use crate::{
 };
 
 impl GpuExecutable {
-    /// Records the steps of one pass, by persistent kernels if it `persists`.
+    /// Records the steps of one pass from the first one on that did not run yet, by persistent kernels if it `persists`.
     pub(super) fn record(
         &self,
         pass: &mut wgpu::ComputePass<'_>,
         shape: &PassShape,
-        persists: bool,
+        (first, persists): (usize, bool),
     ) {
         match &self.persistent {
             Some(persistent) if persists && persistent.covers(shape.bound) => {
@@ -29,7 +29,10 @@ impl GpuExecutable {
                 let step = |i: usize| StepDispatches { calls: &self.alone[i], shape };
                 persistent.record(pass, shape.bound, step);
             }
-            _ => self.dispatches(shape).for_each(|step| step.record(pass)),
+            _ => {
+                let steps = first..self.plan.steps.len();
+                self.dispatches(shape, steps).for_each(|step| step.record(pass));
+            }
         }
     }
 
@@ -84,7 +87,7 @@ impl GpuExecutable {
         let mut logits_bytes = 0;
         let mut compute = encoder.begin_compute_pass(&Default::default());
         for _ in 0..run.repeat {
-            self.record(&mut compute, &shape, run.persists);
+            self.record(&mut compute, &shape, (run.first, run.persists));
             shape.bound += 1;
             if !run.logits.is_empty() {
                 // before biases and penalties change them

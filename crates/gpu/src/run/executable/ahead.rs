@@ -77,7 +77,7 @@ impl GpuExecutable {
     ) -> Result<wgpu::CommandBuffer, Error> {
         let mut encoder = self.device.device.create_command_encoder(&Default::default());
         let mut compute = encoder.begin_compute_pass(&Default::default());
-        self.record(&mut compute, shape, false);
+        self.record(&mut compute, shape, (0, false));
         self.ranks()?.record(&mut compute, call);
         drop(compute);
         Ok(encoder.finish())

@@ -22,6 +22,8 @@ pub(super) struct Run {
     pub(super) shape: PassShape,
     pub(super) call: SampleCall,
     pub(super) repeat: u32,
+    /// The first step that did not run before: the one after the last part of the host.
+    pub(super) first: usize,
     /// Whether persistent kernels run, as long as none failed.
     pub(super) persists: bool,
     /// The rows whose logits are wanted, among the selected ones.

@@ -1,5 +1,6 @@
 use pelton_graph::{
-    ExpertLinear, Input, KvType, PAGE, Row, Sample as SampleWant, Step, WeightId, build,
+    Backend, ExpertLinear, HostPart, Input, KvType, Op, PAGE, Row, Sample as SampleWant, Step,
+    WeightId, build,
 };
 use pelton_quant::DType;
 use pelton_sampling::{Draw, FixedParams};
@@ -8,9 +9,15 @@ use pelton_testing::{
     backend::{limits, load, logits, tokens},
     skip,
 };
+use pelton_weights::Checkpoint;
 
 use super::*;
-use crate::{run::memory::check_limits, testing::device};
+use crate::{
+    Gpu,
+    run::memory::{check_limits, needs},
+    testing::device,
+    weights::SharedMatrices,
+};
 
 mod persistent;
 
@@ -191,6 +198,40 @@ fn predicted_memory_is_that_of_the_allocator() {
     }
 }
 
+/// The same of a load whose first feed-forward stays in the host's memory.
+#[test]
+fn predicted_memory_with_a_part_of_the_host() {
+    let Some(device) = device() else { return };
+    let Some(before) = device.allocated() else { return };
+    let spec = ModelSpec { vocab: 3001, ..ModelSpec::wide(DType::Q4_0) };
+    let checkpoint = Arc::new(spec.checkpoint());
+    let mut plan = build(&checkpoint).unwrap().fuse(&all);
+    let whole = needs(&device, &plan, &limits(&spec)).unwrap();
+    let at = plan.steps.iter().position(|step| matches!(step.op, Op::NormGlu { .. })).unwrap();
+    let (entry, exit) = (plan.steps[at].inputs[0], plan.steps[at + 1].outputs[0]);
+    plan.host = vec![HostPart { steps: at..at + 2, entry, exit }];
+    let needs = needs(&device, &plan, &limits(&spec)).unwrap();
+    assert!(needs.weights < whole.weights && needs.streamed > 0, "{needs:?}");
+    let matrices = SharedMatrices::default();
+    let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
+    let load = Load {
+        device: Arc::clone(&device),
+        plan,
+        limits: limits(&spec),
+        available: Some(needs.most()),
+        tuning: None,
+        persistent: Mode::Off,
+    };
+    let executable = GpuExecutable::load(load, sources, &mut |_, _| {}).unwrap();
+    let (expected, allocated) = (needs.total(), device.allocated().unwrap() - before);
+    assert!(allocated.abs_diff(expected) < expected / 50, "{allocated}, expected {expected}");
+    // streamed matrices are not shared with other plans
+    assert_eq!(
+        matrices.count(),
+        executable.plan.weights.iter().filter(|w| w.is_matrix()).count() - 3
+    );
+}
+
 /// More rows than workgroups of a dispatch are refused.
 #[test]
 fn too_many_rows_are_refused() {
@@ -249,7 +290,8 @@ fn dependent(device: &Arc<Device>, spec: &ModelSpec, positions: [usize; 2]) -> [
             below: [0; 2],
             alone: true,
         };
-        executable.dispatches(&shape).map(|step| step.count().1).sum()
+        let steps = 0..executable.plan.steps.len();
+        executable.dispatches(&shape, steps).map(|step| step.count().1).sum()
     })
 }
 

@@ -322,7 +322,7 @@ fn parts_persist_and_run_again() {
             let wants = if is_last { vec![want] } else { Vec::new() };
             let tables = if position == 0 { &edits[..] } else { &[] };
             let pass = Pass { tables, ..Pass::new(Phase::Decode, &rows, &wants) };
-            let pass = Pass { hidden: &hidden, keeps_hidden: !is_last, ..pass };
+            let pass = Pass { hidden: Hidden::Given(&hidden), keeps_hidden: !is_last, ..pass };
             executable.submit(&pass).unwrap()
         };
         let tickets: Vec<_> = (0..DEPTH as u32).map(submit).collect();

@@ -1,0 +1,161 @@
+//! A GPU as a backend.
+
+use std::sync::Arc;
+
+use pelton_graph::{Backend, EffortMode, Error, Executable, Limits, Needs, Op, Plan, Rows};
+use pelton_weights::Checkpoint;
+
+use crate::{
+    device::{Adapter, Checks, Device},
+    lower::{autotune, buffers::prompt_partial_len},
+    persist::Mode,
+    run::{
+        accept::accepts,
+        executable::{GpuExecutable, Load},
+        memory::needs,
+    },
+    weights::{self, SharedMatrices, Sources},
+};
+
+/// A GPU as a backend.
+#[derive(Clone, Debug)]
+pub struct Gpu {
+    pub(super) device: Arc<Device>,
+    persistent: Mode,
+    pub(crate) matrices: Arc<SharedMatrices>,
+}
+
+impl Gpu {
+    /// Opens a GPU.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Device`] if the GPU lacks a capability that every kernel needs, or the driver fails.
+    pub fn open(adapter: &Adapter) -> Result<Self, Error> {
+        Ok(Self::of(Device::open(adapter, Checks::default())?))
+    }
+
+    /// Opens a GPU with kernels that check every index: slower, for tests. The environment variable
+    /// `PELTON_TEST_GPU` has other ways to run the same tests: words separated by commas of
+    /// `unchecked`, `poisoned` (workgroup memory begins with NaN) and `few-buffers` (a kernel binds at
+    /// most eight).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), or if the variable has another word.
+    pub fn open_checked(adapter: &Adapter) -> Result<Self, Error> {
+        let checks = Checks::of_environment()
+            .map_err(|what| Error::Device { device: adapter.name().to_owned(), what })?;
+        Ok(Self::of(Device::open(adapter, checks)?))
+    }
+
+    pub(crate) fn of(device: Arc<Device>) -> Self {
+        Self { device, persistent: Mode::default(), matrices: Arc::default() }
+    }
+
+    /// The same GPU without persistent kernels: every step is dispatches of its own.
+    #[must_use]
+    pub fn without_persistent(self) -> Self {
+        Self { persistent: Mode::Off, ..self }
+    }
+
+    /// The same GPU with persistent kernels of this many workgroups wherever their logits are right,
+    /// faster or not, and with at most `turns` turns of a spin: for tests.
+    #[must_use]
+    pub fn with_persistent(self, groups: usize, turns: u32) -> Self {
+        Self { persistent: Mode::Forced { groups, turns }, ..self }
+    }
+}
+
+impl Backend for Gpu {
+    fn name(&self) -> &str {
+        &self.device.name
+    }
+
+    fn has_effort(&self) -> bool {
+        true
+    }
+
+    fn has_effort_mode(&self, mode: EffortMode) -> bool {
+        match mode {
+            EffortMode::Channel | EffortMode::Nested => true,
+            // the results of three products with biases
+            EffortMode::Bucket => self.device.capabilities.binds(9),
+        }
+    }
+
+    fn effort_bytes(&self, plan: &Plan) -> u64 {
+        weights::effort_bytes(plan)
+    }
+
+    fn accepts(&self, op: &Op, plan: &Plan) -> bool {
+        accepts(&self.device.capabilities, op, plan)
+    }
+
+    fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, Error> {
+        needs(&self.device, plan, limits)
+    }
+
+    /// The free memory of the largest heap of the GPU's own. `None` where the driver reports no memory.
+    fn budget(&self) -> Option<u64> {
+        self.device.free_memory()
+    }
+
+    /// The rows that keep a large GPU with matrix cores busy in attention, whose workgroups have up
+    /// to 64 rows each. Their activations take at most 1/32 of the memory that weights leave.
+    fn prompt_rows(&self, plan: &Plan, weights: u64) -> usize {
+        const LEAST: usize = 512;
+        let left = self.budget().map_or(0, |budget| budget.saturating_sub(weights) / 32);
+        let of_all = plan.buffers.iter().filter(|buffer| buffer.rows == Rows::All);
+        let width: u64 = of_all.map(|buffer| 4 * buffer.width as u64).sum();
+        let fits = |rows: &usize| {
+            let partial = 4 * prompt_partial_len(plan, *rows) as u64;
+            (*rows as u64).saturating_mul(width + partial) <= left
+        };
+        let larger: &[usize] = match (self.device.capabilities.matrix_cores, plan.encoder) {
+            (false, _) => &[],
+            (true, None) => &[4 * LEAST, 2 * LEAST],
+            // four windows of 30 seconds
+            (true, Some(_)) => &[12 * LEAST, 4 * LEAST, 2 * LEAST],
+        };
+        larger.iter().copied().find(fits).unwrap_or(LEAST)
+    }
+
+    fn has_host_parts(&self) -> bool {
+        true
+    }
+
+    fn load(
+        &self,
+        plan: Plan,
+        checkpoint: Arc<Checkpoint>,
+        limits: Limits,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Box<dyn Executable>, Error> {
+        self.load_with_host(plan, checkpoint, limits, Vec::new(), progress)
+    }
+
+    fn load_with_host(
+        &self,
+        plan: Plan,
+        checkpoint: Arc<Checkpoint>,
+        limits: Limits,
+        host: Vec<Box<dyn Executable>>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Box<dyn Executable>, Error> {
+        plan.check_accepted(self)?;
+        if host.len() != plan.host.len() {
+            return Err(Error::Placement(format!(
+                "{} executables for {} feed-forwards in RAM, expected one for each",
+                host.len(),
+                plan.host.len()
+            )));
+        }
+        let device = Arc::clone(&self.device);
+        let tuning = autotune::cache_file();
+        let source = Sources { checkpoint: &checkpoint, matrices: &self.matrices };
+        let file = tuning.as_deref();
+        let (available, persistent) = (self.budget(), self.persistent);
+        let load = Load { device, plan, limits, available, tuning: file, persistent };
+        Ok(Box::new(GpuExecutable::load(load, source, progress)?.with_host(host)))
+    }
+}
