@@ -102,7 +102,8 @@ def chunks_come_apart():
     times += [time.monotonic() for _ in stream]
     first, last = times[1] - times[0], times[-1] - times[0]
     apart = sum(b - a > 1e-4 for a, b in zip(times, times[1:]))
-    assert len(times) > 300 and apart >= 50 and first < last / 2, (len(times), first, last, apart)
+    # the server writes tokens together that come within 5 ms
+    assert len(times) > 300 and apart >= last / 0.01 and first < last / 2, (len(times), first, last, apart)
     print(f"chunks come apart: {len(times) - 1} in {last:.2f} s, the first after {first:.2f} s")
 
 
