@@ -11,8 +11,8 @@ mod request;
 use std::sync::Arc;
 
 use pelton::{
-    Constraint, Engine, GenerateOptions, HostLayers, KvType, LoadOptions, Model, ModelSource, Sampling, Speculation,
-    SpeechOptions,
+    Constraint, Engine, GenerateOptions, HostLayers, KvType, LoadOptions, Model, ModelSource,
+    Sampling, Speculation, SpeechOptions,
     gpu::{Gpu, adapters},
     graph::Backend,
 };
@@ -284,7 +284,8 @@ fn requests_with_feed_forwards_in_ram() {
     };
     let start = |model: &Model, i: u32| {
         // the first page of all is the same
-        let prompt: Vec<u32> = (0..100).map(|at| if at < 80 { 3 + at } else { 5 + at + i }).collect();
+        let prompt: Vec<u32> =
+            (0..100).map(|at| if at < 80 { 3 + at } else { 5 + at + i }).collect();
         let request = GenerateOptions::default().max_tokens(10 + 2 * i as usize).ignore_eos(true);
         model.generate(prompt, request.sampling(seeded(i.into()))).unwrap()
     };

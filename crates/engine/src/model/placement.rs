@@ -53,7 +53,8 @@ impl<'a> Chosen<'a> {
         };
         let free = devices.ram.as_ref().and_then(|cpu| cpu.budget());
         let is_mapped = free.is_some_and(|free| free < file_bytes(plan).saturating_mul(2));
-        let cpu = devices.mapped.as_ref().filter(|_| is_mapped).or(devices.ram.as_ref()).into_iter();
+        let cpu =
+            devices.mapped.as_ref().filter(|_| is_mapped).or(devices.ram.as_ref()).into_iter();
         let host = cpu.flat_map(|cpu| devices.all.iter().map(move |gpu| on(cpu, gpu))).collect();
         Self { devices, host }
     }

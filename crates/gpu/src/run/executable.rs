@@ -44,6 +44,7 @@ mod again;
 mod ahead;
 mod host;
 mod lowered;
+mod parts;
 mod redo;
 mod shape;
 #[cfg(test)]
@@ -475,7 +476,8 @@ impl Executable for GpuExecutable {
             return Err(Error::Profile);
         }
         let (shape, _) = self.begin(pass)?;
-        let steps: Vec<StepDispatches<'_>> = self.dispatches(&shape, 0..self.plan.steps.len()).collect();
+        let steps: Vec<StepDispatches<'_>> =
+            self.dispatches(&shape, 0..self.plan.steps.len()).collect();
         let mut profile = profile::measure(&self.device, &steps, passes)?;
         for (measured, step) in profile.steps.iter_mut().zip(&self.plan.steps) {
             measured.live = self.plan.live_share(step, pass.efforts);
