@@ -11,9 +11,9 @@ pub(crate) struct FitArgs {
     /// is the CPU alone. By default as many as the GPU's memory holds. llama.cpp's -ngl means the same
     #[arg(long, value_name = "N")]
     pub(crate) gpu_layers: Option<usize>,
-    /// Keep the experts of the first N layers in the CPU's memory, which computes them while tokens are generated; for
-    /// prompts the GPU reads them from there. auto keeps as few as the GPU's memory demands. llama.cpp's --n-cpu-moe
-    /// means the same
+    /// Keep the experts of the first N layers in the CPU's memory. The CPU computes them for each token; for prompts
+    /// the GPU reads them from there. N can be auto: as few as the GPU's memory demands. llama.cpp's --n-cpu-moe means
+    /// the same
     #[arg(long, value_name = "N")]
     pub(crate) host_experts: Option<HostLayers>,
     /// The same of all feed-forwards, of models without experts too

@@ -78,6 +78,9 @@ impl Needs {
             (_, 1..) => format!("a context of {fitting} would fit"),
             ("weights", 0) => "choose a smaller model, or one of fewer bits".to_owned(),
             ("the KV cache", 0) => "reduce the sequences, or the bits of the KV cache".to_owned(),
+            ("streamed weights", 0) => {
+                "run whole layers on the CPU, with fewer on the GPU".to_owned()
+            }
             _ => "reduce the rows of a pass or the sequences".to_owned(),
         };
         let terms = terms.iter().filter(|(_, bytes)| *bytes > 0);

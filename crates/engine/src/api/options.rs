@@ -104,8 +104,8 @@ pub struct LoadOptions {
     /// The layers whose experts stay in the memory of the CPU next to a GPU, from the first one on; `None` as for
     /// [`host_ffn`](Self::host_ffn).
     pub host_experts: Option<HostLayers>,
-    /// The layers whose feed-forwards stay in the memory of the CPU next to a GPU, from the first one on; `None` for as
-    /// few as the memory of the GPU demands, where layers may leave it.
+    /// The layers whose feed-forwards stay in the memory of the CPU next to a GPU, from the first one on. `None` is for
+    /// as few as the memory of the GPU demands, where layers may leave it.
     pub host_ffn: Option<HostLayers>,
     /// The layers of each of several GPUs, in the order of their numbers; empty for a choice by their bytes, or by
     /// the memory of the GPUs.

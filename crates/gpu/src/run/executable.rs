@@ -48,6 +48,7 @@ mod host;
 mod lowered;
 mod others;
 mod partner;
+mod parts;
 mod redo;
 mod shape;
 #[cfg(test)]
