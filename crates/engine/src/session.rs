@@ -97,15 +97,33 @@ impl Session {
             return Err(Error::EmptyPrompt);
         }
         self.begin(tokens)?;
-        let phase = self.phase_of(tokens);
-        let mut left = tokens;
-        while !left.is_empty() {
-            let count = self.chunk(left.len(), self.resources.limits.rows);
-            let last = count == left.len();
-            self.forward(phase, &left[..count], &[last.then_some(count as u32 - 1)])?;
-            left = &left[count..];
+        let before = self.position;
+        if let Err(error) = self.run_chunks(tokens) {
+            self.resources.runner.drain();
+            self.position = before;
+            return Err(error);
         }
         Ok(&self.logits)
+    }
+
+    /// Runs tokens in passes, as many of them in flight as the backend allows: several devices run several.
+    fn run_chunks(&mut self, tokens: &[u32]) -> Result<(), Error> {
+        let phase = self.phase_of(tokens);
+        let depth = self.resources.runner.pipeline.depth;
+        let mut flights: VecDeque<Ticket> = VecDeque::with_capacity(depth);
+        let mut left = tokens;
+        while !left.is_empty() || !flights.is_empty() {
+            if !left.is_empty() && flights.len() < depth.max(1) {
+                let count = self.chunk(left.len(), self.resources.limits.rows);
+                let last = count == left.len();
+                let wants = [last.then_some(count as u32 - 1)];
+                flights.push_back(self.send(phase, &left[..count], &wants)?);
+                left = &left[count..];
+            } else if let Some(oldest) = flights.pop_front() {
+                self.keep_logits(oldest)?;
+            }
+        }
+        Ok(())
     }
 
     /// Runs tokens, and passes the logits `[vocab]` after each of them to `visit`, in order; of a
@@ -274,6 +292,17 @@ impl Session {
         tokens: &[u32],
         wants: &[Option<u32>],
     ) -> Result<(), Error> {
+        let ticket = self.send(phase, tokens, wants)?;
+        self.keep_logits(ticket)
+    }
+
+    /// Submits a pass over tokens at the next positions.
+    fn send(
+        &mut self,
+        phase: Phase,
+        tokens: &[u32],
+        wants: &[Option<u32>],
+    ) -> Result<Ticket, Error> {
         self.grown(self.position + tokens.len())?;
         let rows = rows(tokens, self.position);
         let wants: Vec<Want<'_>> =
@@ -283,10 +312,15 @@ impl Session {
         let pass = Pass { tables: &tables, efforts: &efforts, ..Pass::new(phase, &rows, &wants) };
         let ticket = self.resources.runner.submit(&pass)?;
         self.pages.mark_sent();
+        self.position += tokens.len();
+        Ok(ticket)
+    }
+
+    /// Keeps the logits of the oldest pass in flight.
+    fn keep_logits(&mut self, ticket: Ticket) -> Result<(), Error> {
         let outputs = self.resources.runner.take(ticket)?;
         self.logits.clear();
         self.logits.extend_from_slice(outputs.logits);
-        self.position += tokens.len();
         Ok(())
     }
 

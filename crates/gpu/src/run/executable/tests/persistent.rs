@@ -1,6 +1,6 @@
 //! Persistent kernels against the dispatches: the same bits, and passes that run again.
 
-use pelton_graph::{EffortTable, TableEdit};
+use pelton_graph::{EffortTable, Hidden, TableEdit};
 use pelton_sampling::Penalties;
 
 use super::*;
