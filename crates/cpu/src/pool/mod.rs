@@ -7,7 +7,7 @@
 //! spins, then blocks: an idle process uses no core, and a thread that another process has
 //! descheduled gets a core to continue on.
 //!
-//! A waiting thread spins for 200 µs when idle and for 3 ms at a barrier before it blocks. Workers
+//! A waiting thread spins for 500 µs when idle and for 3 ms at a barrier before it blocks. Workers
 //! are restricted to one hardware thread of each physical core; the affinity of the calling thread
 //! stays as it is. Pinning each worker to a core of its own, and stealing small tasks, gained
 //! nothing on a quiet machine. Pinned workers were up to six times slower next to other work. All
@@ -40,7 +40,7 @@ pub use shared_mut::SharedMut;
 
 /// A worker without work blocks after this long: above the gap between two operations and between
 /// most tokens, far below what a person or a battery notices.
-const IDLE: Duration = Duration::from_micros(200);
+const IDLE: Duration = Duration::from_micros(500);
 /// A thread that waits for another of its region blocks after this long, so that a descheduled
 /// thread can get its core. Next to a busy process decode was half as fast again. On a host whose
 /// hypervisor deschedules cores often, and where waking takes long, decode was a tenth slower with

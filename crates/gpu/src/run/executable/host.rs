@@ -2,7 +2,11 @@
 
 use pelton_graph::{Error, Executable, Hidden, Input, Limits, Pass, Phase, Plan, Row};
 
-use crate::{device::Device, run::memory::hop_bytes, weights::Stream};
+use crate::{
+    device::{Device, Submission},
+    run::memory::hop_bytes,
+    weights::Stream,
+};
 
 /// The parts of a plan that the host has.
 pub(super) struct Host {
@@ -37,23 +41,43 @@ impl Host {
         })
     }
 
-    /// Lets the host compute a part of a decoding pass, whose commands so far are in `encoder`.
+    /// Records a copy of the rows `[rows, width]` that a part reads.
+    pub(super) fn leave(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        entry: &wgpu::Buffer,
+        [rows, width]: [usize; 2],
+    ) {
+        encoder.copy_buffer_to_buffer(entry, 0, &self.hop, 0, 4 * (rows * width) as u64);
+    }
+
+    /// Submits commands that end with such a copy.
+    pub(super) fn send(
+        &self,
+        device: &Device,
+        commands: wgpu::CommandBuffer,
+        [rows, width]: [usize; 2],
+    ) -> Submission {
+        let index = device.queue.submit([commands]);
+        let len = 4 * (rows * width) as u64;
+        self.hop.slice(..len).map_async(wgpu::MapMode::Read, |_| {});
+        device.submission(index)
+    }
+
+    /// Computes a part of a decoding pass once its rows have come, and writes the results to `exit`.
     pub(super) fn compute(
         &mut self,
         device: &Device,
         part: usize,
-        mut encoder: wgpu::CommandEncoder,
-        [entry, exit]: [&wgpu::Buffer; 2],
+        sent: &Submission,
+        exit: &wgpu::Buffer,
         [rows, width]: [usize; 2],
     ) -> Result<(), Error> {
         let Self { parts, hop, values, .. } = self;
         let values = &mut values[..rows * width];
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(values);
         let len = bytes.len() as u64;
-        encoder.copy_buffer_to_buffer(entry, 0, hop, 0, len);
-        let index = device.queue.submit([encoder.finish()]);
-        hop.slice(..len).map_async(wgpu::MapMode::Read, |_| {});
-        let read = device.wait_soon(&device.submission(index)).and_then(|()| {
+        let read = device.wait_soon(sent).and_then(|()| {
             let view = hop.slice(..len).get_mapped_range();
             bytes.copy_from_slice(&view.map_err(|error| device.fail(error.to_string()))?);
             Ok(())

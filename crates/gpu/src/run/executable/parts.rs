@@ -4,7 +4,7 @@
 //! other passes run the part on the GPU: its weights are streamed to places that parts share, and the kernels are those
 //! of resident weights. Passes have the same order on the GPU as without such parts.
 
-use std::time::Instant;
+use std::{ops::Range, time::Instant};
 
 use pelton_graph::{Error, Executable, HostPart, Pass, Phase};
 
@@ -44,30 +44,57 @@ impl GpuExecutable {
     }
 
     fn run_parts(&self, host: &mut Host, shape: &PassShape) -> Result<usize, Error> {
-        let device = &self.device;
         let begun = Instant::now();
         let decodes = shape.phase == Phase::Decode;
-        if !decodes {
-            host.stream.begin(device)?;
-        }
-        let mut first = 0;
-        for (i, HostPart { steps, entry, exit }) in self.plan.host.iter().enumerate() {
-            let mut encoder = device.device.create_command_encoder(&Default::default());
-            let mut compute = encoder.begin_compute_pass(&Default::default());
-            self.dispatches(shape, first..steps.start).for_each(|step| step.record(&mut compute));
-            drop(compute);
-            if decodes {
-                let buffers = [entry, exit].map(|id| &self.buffers[id.0]);
-                let sizes = [shape.rows, self.plan.buffer(*entry).width];
-                host.compute(device, i, encoder, buffers, sizes)?;
-                first = steps.end;
-            } else {
-                device.queue.submit([encoder.finish()]);
-                host.stream.part(device, i)?;
-                first = steps.start;
-            }
-        }
+        let first = match decodes {
+            true => self.decode_parts(host, shape),
+            false => self.stream_parts(host, shape),
+        }?;
         tracing::trace!(rows = shape.rows, decodes, time = ?begun.elapsed(), "parts of the host");
         Ok(first)
+    }
+
+    /// The host computes each part. The commands up to the next one are recorded while the GPU runs.
+    fn decode_parts(&self, host: &mut Host, shape: &PassShape) -> Result<usize, Error> {
+        let device = &self.device;
+        let sizes = |part: &HostPart| [shape.rows, self.plan.buffer(part.entry).width];
+        let commands = |host: &Host, first: usize, part: &HostPart| {
+            let mut encoder = self.recorded_steps(shape, first..part.steps.start);
+            host.leave(&mut encoder, &self.buffers[part.entry.0], sizes(part));
+            encoder.finish()
+        };
+        let parts = &self.plan.host;
+        let mut next = parts.first().map(|part| commands(host, 0, part));
+        let mut first = 0;
+        for (i, part) in parts.iter().enumerate() {
+            let Some(recorded) = next.take() else { break };
+            let sent = host.send(device, recorded, sizes(part));
+            first = part.steps.end;
+            next = parts.get(i + 1).map(|part| commands(host, first, part));
+            host.compute(device, i, &sent, &self.buffers[part.exit.0], sizes(part))?;
+        }
+        Ok(first)
+    }
+
+    /// The weights of each part come to the GPU before its steps.
+    fn stream_parts(&self, host: &mut Host, shape: &PassShape) -> Result<usize, Error> {
+        let device = &self.device;
+        host.stream.begin(device)?;
+        let mut first = 0;
+        for (i, part) in self.plan.host.iter().enumerate() {
+            let encoder = self.recorded_steps(shape, first..part.steps.start);
+            device.queue.submit([encoder.finish()]);
+            host.stream.part(device, i)?;
+            first = part.steps.start;
+        }
+        Ok(first)
+    }
+
+    fn recorded_steps(&self, shape: &PassShape, steps: Range<usize>) -> wgpu::CommandEncoder {
+        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        let mut compute = encoder.begin_compute_pass(&Default::default());
+        self.dispatches(shape, steps).for_each(|step| step.record(&mut compute));
+        drop(compute);
+        encoder
     }
 }
