@@ -10,7 +10,9 @@ use std::{
     thread::{Builder, JoinHandle},
 };
 
-use pelton_graph::{Error, Executable, Limits, Outputs, PageTables, Pass, Pipeline, Plan, Ticket};
+use pelton_graph::{
+    Error, Executable, Limits, Outputs, PageTables, Pass, Pipeline, Plan, Ticket, Want,
+};
 
 use crate::{
     flight::{Flight, Missed},
@@ -38,6 +40,8 @@ pub(crate) struct SplitExecutable {
     taken: Option<Box<Flight>>,
     /// The edits of passes that were refused.
     missed: Missed,
+    /// For each slot the passes that must be done before its newest sampled token is known.
+    sampled: Vec<u64>,
     next: u64,
 }
 
@@ -72,6 +76,7 @@ impl SplitExecutable {
             streams: each.clone().any(|of| of.streams),
         };
         let tokens = Arc::new(Tokens::new(limits.sequences));
+        let sampled = vec![0; limits.sequences];
         let (first, mut jobs) = channel();
         let mut handles = Vec::with_capacity(threads);
         for (i, part) in parts.into_iter().enumerate() {
@@ -96,6 +101,7 @@ impl SplitExecutable {
             free: Vec::new(),
             taken: None,
             missed: Missed::default(),
+            sampled,
             next: 0,
         })
     }
@@ -151,6 +157,14 @@ impl Executable for SplitExecutable {
         flight.edit_before(std::mem::take(&mut self.missed));
         let ticket = flight.ticket();
         self.next += 1;
+        // a pass waits for the tokens of its own slots alone, so that those of others keep all devices busy
+        let slots = flight.sampled_rows().map(|(slot, _)| self.sampled[slot as usize]);
+        flight.after = slots.max().unwrap_or(0);
+        for want in pass.wants {
+            if let Want::Sample(sample) = want {
+                self.sampled[pass.rows[sample.row as usize].slot as usize] = self.next;
+            }
+        }
         self.send(Job::Pass(flight))?;
         self.submitted.push_back(ticket);
         Ok(ticket)

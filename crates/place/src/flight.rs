@@ -11,6 +11,8 @@ use pelton_sampling::{Draw, Sampled};
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
     pub(crate) number: u64,
+    /// The passes that must be done before all of its tokens are known.
+    pub(crate) after: u64,
     phase: Option<Phase>,
     pub(crate) rows: Vec<Row>,
     edits: Vec<Edit>,

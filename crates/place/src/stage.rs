@@ -103,7 +103,7 @@ impl Stage {
         let mut known = None;
         let reads = self.reads_tokens && !self.is_last;
         if reads && flight.sampled_rows().next().is_some() {
-            let tokens = self.tokens.after(flight.number, flight.sampled_rows());
+            let tokens = self.tokens.after(flight.after, flight.sampled_rows());
             known = Some(tokens.ok_or_else(|| {
                 Error::Pass(
                     "tokens of an earlier pass, which the last device did not run".to_owned(),
