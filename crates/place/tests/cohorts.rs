@@ -27,7 +27,7 @@ use common::limits_for;
 /// The pass at which the last device waits until the first one has begun the next.
 const MEETING: usize = 1;
 
-/// What a device does at each pass.
+/// The part that a device has in the meeting.
 enum Role {
     /// It tells the number of each pass.
     First(Sender<usize>),

@@ -25,9 +25,9 @@ pub struct Links {
 /// Bytes per second of the two parts of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
-    /// Of the CPU, between its memory and the buffer that both see.
+    /// The CPU's, between its memory and the buffer that both see.
     pub host: f64,
-    /// Of the GPU, between that buffer and its own memory.
+    /// The GPU's, between that buffer and its own memory.
     pub gpu: f64,
 }
 
