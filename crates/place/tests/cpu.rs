@@ -157,7 +157,7 @@ fn a_pass_that_fails_on_one_device() {
     let plan = pelton_graph::build(&checkpoint).unwrap();
     for failing in 0..2 {
         let cpu: Arc<dyn Backend> = Arc::new(Cpu::new(1));
-        let broken: Arc<dyn Backend> = Arc::new(common::Broken { cpu: Cpu::new(1), at: 1 });
+        let broken = common::broken();
         let devices = [0, 1].map(|i| Arc::clone(if i == failing { &broken } else { &cpu }));
         let split = Split::new(devices.to_vec(), vec![1]).unwrap();
         let load = |backend: &dyn Backend| {

@@ -202,8 +202,7 @@ fn a_part_that_fails() {
     let Some(gpu) = gpu() else { return };
     let checkpoint = Arc::new(ModelSpec::default().checkpoint());
     let plan = build(&checkpoint).unwrap();
-    let cpus: [Arc<dyn Backend>; 2] =
-        [Arc::new(Cpu::new(1)), Arc::new(common::Broken { cpu: Cpu::new(1), at: 1 })];
+    let cpus: [Arc<dyn Backend>; 2] = [Arc::new(Cpu::new(1)), common::broken()];
     let results = cpus.map(|cpu| {
         let backend = HostParts::new(Arc::clone(&gpu), cpu, FeedForwards::All, 1);
         let mut executable = load(&backend, &plan, &checkpoint);

@@ -44,9 +44,9 @@ use crate::{
 
 mod again;
 mod ahead;
+mod copies;
 mod host;
 mod lowered;
-mod others;
 mod partner;
 mod parts;
 mod redo;

@@ -2,14 +2,7 @@
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
-use std::{
-    fs,
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::{fs, path::Path, sync::Arc};
 
 use pelton_cpu::Cpu;
 use pelton_graph::{
@@ -115,30 +108,38 @@ pub(crate) fn run(executable: &mut dyn Executable, plan: &Plan) -> Runs {
     Runs(results)
 }
 
-/// A CPU whose executables fail at one pass.
-pub(crate) struct Broken {
-    pub(crate) cpu: Cpu,
-    /// The number of the pass that fails, from 0.
-    pub(crate) at: usize,
-}
+/// A function that is called after a submission, with the number of the pass. Its error is that of the pass.
+pub(crate) type Hook = Box<dyn FnMut(usize) -> Result<(), Error> + Send>;
 
-struct BrokenExecutable {
+/// A CPU each of whose executables has a hook of its own.
+pub(crate) struct Hooked<F>(pub(crate) Cpu, pub(crate) F);
+
+struct HookedExecutable {
     inner: Box<dyn Executable>,
-    at: usize,
-    submitted: AtomicUsize,
+    hook: Hook,
+    submitted: usize,
 }
 
-impl Backend for Broken {
+/// A CPU whose executables fail at their second pass.
+pub(crate) fn broken() -> Arc<dyn Backend> {
+    let fail = |number| match number == 1 {
+        true => Err(Error::Pass("broken on purpose".to_owned())),
+        false => Ok(()),
+    };
+    Arc::new(Hooked(Cpu::new(1), move || -> Hook { Box::new(fail) }))
+}
+
+impl<F: Fn() -> Hook + Send + Sync> Backend for Hooked<F> {
     fn name(&self) -> &'static str {
-        "broken"
+        "hooked"
     }
 
     fn accepts(&self, op: &Op, plan: &Plan) -> bool {
-        self.cpu.accepts(op, plan)
+        self.0.accepts(op, plan)
     }
 
     fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, Error> {
-        self.cpu.needs(plan, limits)
+        self.0.needs(plan, limits)
     }
 
     fn load(
@@ -148,21 +149,22 @@ impl Backend for Broken {
         limits: Limits,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Box<dyn Executable>, Error> {
-        let inner = self.cpu.load(plan, checkpoint, limits, progress)?;
-        Ok(Box::new(BrokenExecutable { inner, at: self.at, submitted: AtomicUsize::new(0) }))
+        let inner = self.0.load(plan, checkpoint, limits, progress)?;
+        Ok(Box::new(HookedExecutable { inner, hook: self.1(), submitted: 0 }))
     }
 }
 
-impl Executable for BrokenExecutable {
+impl Executable for HookedExecutable {
     fn pipeline(&self) -> Pipeline {
         self.inner.pipeline()
     }
 
     fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
         let ticket = self.inner.submit(pass)?;
-        if self.submitted.fetch_add(1, Ordering::Relaxed) == self.at {
+        self.submitted += 1;
+        if let Err(error) = (self.hook)(self.submitted - 1) {
             self.inner.take(ticket)?;
-            return Err(Error::Pass("broken on purpose".to_owned()));
+            return Err(error);
         }
         Ok(ticket)
     }
