@@ -47,14 +47,19 @@ fn wait_for(server: &TestServer, expected: [f64; 2]) {
     }
 }
 
-/// A text that is generated until the stream is dropped.
+/// A text whose first token is there. It is generated until the stream is dropped.
 pub(crate) fn busy(server: &TestServer, tokens: usize) -> TcpStream {
     let body = json!({"prompt": "Once", "max_tokens": tokens, "ignore_eos": true, "stream": true});
     let body = body.to_string();
     let mut stream = server.connect();
     stream.write_all(&server.head("POST", "/v1/completions", &[], body.len())).unwrap();
     stream.write_all(body.as_bytes()).unwrap();
-    stream.read_exact(&mut [0; 300]).unwrap();
+    let mut begin = Vec::new();
+    while !begin.ends_with(b"data: ") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        begin.push(byte[0]);
+    }
     stream
 }
 
