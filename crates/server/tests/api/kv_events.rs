@@ -4,6 +4,7 @@ use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
     process::Command,
+    sync::atomic::{AtomicU16, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -17,8 +18,13 @@ use crate::{
     replicas::busy,
 };
 
+/// A free port below those that systems give to connections, so that no other test's connection takes it meanwhile.
 fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(std::process::id() % 10_000).unwrap();
+    let free = std::iter::repeat_with(|| 20_000 + (first + NEXT.fetch_add(7, Relaxed)) % 10_000);
+    let mut addresses = free.map(|port| format!("127.0.0.1:{port}"));
+    addresses.find(|address| TcpListener::bind(address).is_ok()).unwrap()
 }
 
 /// A server that publishes on two addresses, with room for a few prefixes.
