@@ -3,9 +3,10 @@
 use std::{
     ptr,
     sync::{Mutex, MutexGuard},
+    time::Duration,
 };
 
-use pelton::{Session, graph::Plan, graph::Profile};
+use pelton::{Session, graph::Profile};
 use serde_json::{Value, json};
 
 use crate::{
@@ -183,31 +184,32 @@ pub unsafe extern "C" fn pelton_session_profile(
             }
             let session = &mut session.lock()?.session;
             let measured = session.profile(ids, passes as usize)?;
-            give(place, shown(session.plan(), &measured).to_string());
+            give(place, shown(&measured).to_string());
             Ok(())
         })
     }
 }
 
-fn shown(plan: &Plan, profile: &Profile) -> Value {
-    let steps: Vec<Value> = plan
-        .steps
-        .iter()
-        .zip(&profile.steps)
-        .map(|(step, measured)| {
-            json!({
-                "op": step.op.name(),
-                "layer": step.layer,
-                "seconds": measured.time.as_secs_f64(),
-                "dispatches": measured.dispatches,
-            })
+fn shown(profile: &Profile) -> Value {
+    let steps = profile.steps().map(|(part, step, measured)| {
+        json!({
+            "device": part.device,
+            "op": step.op.name(),
+            "layer": step.layer,
+            "seconds": measured.time.as_secs_f64(),
+            "dispatches": measured.dispatches,
         })
-        .collect();
+    });
+    let recording: Duration = profile.parts.iter().map(|part| part.recording).sum();
+    let bandwidths = profile.parts.iter().map(|part| part.read_bandwidth);
     json!({
         "pass_seconds": profile.pass.as_secs_f64(),
-        "recording_seconds": profile.recording.as_secs_f64(),
-        "read_bytes_per_second": profile.read_bandwidth,
-        "steps": steps,
+        "recording_seconds": recording.as_secs_f64(),
+        "hop_seconds": profile.ways.hop.as_secs_f64(),
+        "stream_seconds": profile.ways.stream.as_secs_f64(),
+        "wait_seconds": profile.ways.wait.as_secs_f64(),
+        "read_bytes_per_second": bandwidths.flatten().next(),
+        "steps": steps.collect::<Vec<_>>(),
     })
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pelton_graph::{
-    Backend, EffortMode, Error, Executable, Limits, Needs, Op, Outputs, PageTables, Pass, Phase,
-    Pipeline, Plan, Profile, StepProfile, Ticket,
+    Backend, EffortMode, Error, Executable, Limits, Needs, Op, Outputs, PageTables, PartProfile,
+    Pass, Phase, Pipeline, Plan, Profile, StepProfile, Ticket, Ways,
 };
 use pelton_weights::Checkpoint;
 
@@ -393,7 +393,14 @@ impl Executable for CpuExecutable {
             self.time(pass, Some(&mut steps))?;
         }
         steps.iter_mut().for_each(|step| step.time /= count);
-        Ok(Profile { steps, pass: whole / count, recording: Duration::ZERO, read_bandwidth: None })
+        let part = PartProfile {
+            device: "cpu".to_owned(),
+            plan: self.state.plan.clone(),
+            steps,
+            recording: Duration::ZERO,
+            read_bandwidth: None,
+        };
+        Ok(Profile { parts: vec![part], ways: Ways::default(), pass: whole / count })
     }
 
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {
@@ -529,8 +536,9 @@ mod tests {
         let mut executable = load(&Cpu::new(2));
         let steps = build(&ModelSpec::default().checkpoint()).unwrap().steps.len();
         let profile = executable.profile(&pass, 3).unwrap();
-        assert_eq!(profile.steps.len(), steps);
-        let sum: Duration = profile.steps.iter().map(|step| step.time).sum();
+        let [part] = &profile.parts[..] else { panic!("{profile:?}") };
+        assert_eq!(part.steps.len(), steps);
+        let sum: Duration = part.steps.iter().map(|step| step.time).sum();
         assert!(sum > Duration::ZERO && profile.pass > Duration::ZERO, "{profile:?}");
         // passes that are measured leave nothing behind
         let ticket = executable.submit(&pass).unwrap();

@@ -201,7 +201,8 @@ fn time_steps(file: &str, [windows, beams]: [usize; 2]) {
             .iter()
             .map(|step| cost(&plan, step, rows, windows, pass.phase))
             .fold((0.0, 0.0), |(a, b), (c, d)| (a + c, b + d));
-        let dispatches: usize = profile.steps.iter().map(|step| step.dispatches).sum();
+        let part = &profile.parts[0];
+        let dispatches: usize = part.steps.iter().map(|step| step.dispatches).sum();
         let ms = 1e3 * profile.pass.as_secs_f64();
         println!(
             "{{\"kind\":\"{name}\",\"model\":\"{file}\",\"windows\":{windows},\"beams\":{beams},\"ms\":{ms:.4},\"dispatches\":{dispatches},\"gflop\":{:.1},\"mb\":{:.1},\"tflops\":{:.1},\"tb_s\":{:.3},\"read_tb_s\":{:.3}}}",
@@ -209,11 +210,11 @@ fn time_steps(file: &str, [windows, beams]: [usize; 2]) {
             bytes / 1e6,
             operations / 1e9 / ms,
             bytes / 1e9 / ms,
-            profile.read_bandwidth.unwrap_or(0.0) / 1e12,
+            part.read_bandwidth.unwrap_or(0.0) / 1e12,
         );
         let mut kinds: BTreeMap<String, (usize, usize, f64, f64, f64)> = BTreeMap::new();
         let running = plan.steps_of(pass.phase);
-        for (i, (step, measured)) in plan.steps.iter().zip(&profile.steps).enumerate() {
+        for (i, (step, measured)) in plan.steps.iter().zip(&part.steps).enumerate() {
             if !running.contains(&i) {
                 continue;
             }

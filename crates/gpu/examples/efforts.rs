@@ -85,8 +85,9 @@ fn run(file: &str, depth: usize, mode: EffortMode) -> Result<(), Error> {
             let pass = Pass { efforts: &efforts, ..Pass::new(Phase::Decode, &rows, &wants) };
             let profile = executable.profile(&pass, 32)?;
             let mut kinds: Vec<(String, f64)> = Vec::new();
-            for (step, measured) in plan.steps.iter().zip(&profile.steps) {
-                let name = format!("{} {}", step.op.name(), plan.buffer(step.outputs[0]).width);
+            for (part, step, measured) in profile.steps() {
+                let width = part.plan.buffer(step.outputs[0]).width;
+                let name = format!("{} {width}", step.op.name());
                 let time = 1e6 * measured.time.as_secs_f64();
                 match kinds.iter_mut().find(|(known, _)| *known == name) {
                     Some((_, sum)) => *sum += time,

@@ -78,14 +78,14 @@ fn run(file: &str, depth: usize, prompts: bool) -> Result<bool, Error> {
         let wants: Vec<Want<'_>> = (0..count as u32).map(|row| Want::Logits { row }).collect();
         let profile = executable.profile(&Pass::new(Phase::Decode, &rows, &wants), 32)?;
         let seconds = profile.pass.as_secs_f64();
-        let dispatches: usize = profile.steps.iter().map(|step| step.dispatches).sum();
+        let dispatches: usize = profile.steps().map(|(_, _, step)| step.dispatches).sum();
         println!(
             "| {count} | {:.3} | {:.0} | {dispatches} |",
             1e3 * seconds,
             count as f64 / seconds
         );
         if [1, 4, 16, 32, 64].contains(&count) {
-            eprintln!("{count} rows, µs by kind of step: {:.0?}", kinds(&plan, &profile));
+            eprintln!("{count} rows, µs by kind of step: {:.0?}", kinds(&profile));
         }
     }
     println!("| prompt rows | ms a pass | tokens/s |\n| ---: | ---: | ---: |");
@@ -97,15 +97,15 @@ fn run(file: &str, depth: usize, prompts: bool) -> Result<bool, Error> {
         let profile = executable.profile(&Pass::new(Phase::Prompt, &rows, &wants), 16)?;
         let seconds = profile.pass.as_secs_f64();
         println!("| {count} | {:.3} | {:.0} |", 1e3 * seconds, count as f64 / seconds);
-        eprintln!("{count} rows of a prompt, µs by kind of step: {:.0?}", kinds(&plan, &profile));
+        eprintln!("{count} rows of a prompt, µs by kind of step: {:.0?}", kinds(&profile));
     }
     Ok(independent)
 }
 
 /// The microseconds of all steps of a kind.
-fn kinds(plan: &Plan, profile: &Profile) -> BTreeMap<&'static str, f64> {
+fn kinds(profile: &Profile) -> BTreeMap<&'static str, f64> {
     let mut kinds = BTreeMap::new();
-    for (step, measured) in plan.steps.iter().zip(&profile.steps) {
+    for (_, step, measured) in profile.steps() {
         *kinds.entry(step.op.name()).or_default() += 1e6 * measured.time.as_secs_f64();
     }
     kinds

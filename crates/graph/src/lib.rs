@@ -62,7 +62,7 @@ pub use plan::{
     Buffer, Cache, CacheGroup, Encoder, HostPart, OutputKind, Plan, Rows, Shape, State, Step,
     Values,
 };
-pub use profile::{Profile, StepProfile};
+pub use profile::{PartProfile, Profile, StepProfile, Ways};
 pub use rope::{Rope, RopeStyle};
 pub use tables::{PageTables, TableEdit};
 pub use weight::{Part, Weight, WeightKind};

@@ -8,10 +8,12 @@ use std::{
         mpsc::{Receiver, Sender, channel},
     },
     thread::{Builder, JoinHandle},
+    time::Instant,
 };
 
 use pelton_graph::{
-    Error, Executable, Limits, Outputs, PageTables, Pass, Pipeline, Plan, Ticket, Want,
+    Error, Executable, Limits, Outputs, PageTables, Pass, Pipeline, Plan, Profile, Ticket, Want,
+    Ways,
 };
 
 use crate::{
@@ -122,25 +124,12 @@ impl SplitExecutable {
         }
     }
 
-    fn send(&self, job: Job) -> Result<(), Error> {
-        let sent = self.first.as_ref().map(|first| first.send(job));
-        match sent {
-            Some(Ok(())) => Ok(()),
-            _ => Err(ended()),
-        }
-    }
-}
-
-fn ended() -> Error {
-    Error::Pass("the thread of a device has ended, expected none before the model".to_owned())
-}
-
-impl Executable for SplitExecutable {
-    fn pipeline(&self) -> Pipeline {
-        self.pipeline
-    }
-
-    fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
+    /// Sends the devices a pass, as a job.
+    fn submit_as(
+        &mut self,
+        pass: &Pass<'_>,
+        job: impl FnOnce(Box<Flight>) -> Job,
+    ) -> Result<Ticket, Error> {
         let depth = self.pipeline.depth;
         if self.submitted.len() >= depth {
             return Err(Error::Pass(format!("{depth} passes are not taken, expected fewer")));
@@ -165,9 +154,31 @@ impl Executable for SplitExecutable {
                 self.sampled[pass.rows[sample.row as usize].slot as usize] = self.next;
             }
         }
-        self.send(Job::Pass(flight))?;
+        self.send(job(flight))?;
         self.submitted.push_back(ticket);
         Ok(ticket)
+    }
+
+    fn send(&self, job: Job) -> Result<(), Error> {
+        let sent = self.first.as_ref().map(|first| first.send(job));
+        match sent {
+            Some(Ok(())) => Ok(()),
+            _ => Err(ended()),
+        }
+    }
+}
+
+fn ended() -> Error {
+    Error::Pass("the thread of a device has ended, expected none before the model".to_owned())
+}
+
+impl Executable for SplitExecutable {
+    fn pipeline(&self) -> Pipeline {
+        self.pipeline
+    }
+
+    fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
+        self.submit_as(pass, Job::Pass)
     }
 
     fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
@@ -181,7 +192,7 @@ impl Executable for SplitExecutable {
         self.submitted.pop_front();
         let mut flight = loop {
             match self.results.recv() {
-                Ok(Job::Pass(flight)) => break flight,
+                Ok(Job::Pass(flight) | Job::Profile { flight, .. }) => break flight,
                 Ok(_) => {}
                 Err(_) => return Err(ended()),
             }
@@ -222,6 +233,32 @@ impl Executable for SplitExecutable {
     fn set_adapters(&mut self, slot: u32, adapters: &[(u32, f32)]) -> Result<(), Error> {
         self.plan.adapters_of(self.limits.sequences, slot, adapters)?;
         self.send(Job::SetAdapters { slot, adapters: adapters.to_vec() })
+    }
+
+    /// The devices measure their parts in turn. The time that whole passes take beyond theirs is that of hops.
+    fn profile(&mut self, pass: &Pass<'_>, passes: usize) -> Result<Profile, Error> {
+        if !self.submitted.is_empty() {
+            return Err(Error::Pass("a pass is not taken, expected none".to_owned()));
+        }
+        let ticket = self.submit_as(pass, |flight| Job::Profile { flight, passes })?;
+        self.take(ticket)?;
+        let of_devices = self.taken.as_mut().map(|flight| std::mem::take(&mut flight.profiles));
+        let of_devices = of_devices.unwrap_or_default();
+        let begun = Instant::now();
+        for _ in 0..passes.max(1) {
+            let ticket = self.submit(&Pass { tables: &[], ..*pass })?;
+            self.take(ticket)?;
+        }
+        let whole = begun.elapsed() / u32::try_from(passes.max(1)).unwrap_or(u32::MAX);
+        let mut profile = Profile { parts: Vec::new(), ways: Ways::default(), pass: whole };
+        let mut hop = whole;
+        for of_device in of_devices {
+            hop = hop.saturating_sub(of_device.pass);
+            profile.ways += of_device.ways;
+            profile.parts.extend(of_device.parts);
+        }
+        profile.ways.hop += hop;
+        Ok(profile)
     }
 }
 

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use pelton_graph::{
-    Effort, Error, Hidden, Input, Outputs, Pass, Phase, Row, Sample, TableEdit, Ticket, Want,
+    Effort, Error, Hidden, Input, Outputs, Pass, Phase, Profile, Row, Sample, TableEdit, Ticket,
+    Want,
 };
 use pelton_sampling::{Draw, Sampled};
 
@@ -27,6 +28,8 @@ pub(crate) struct Flight {
     pub(crate) hidden: Vec<f32>,
     logits: Vec<f32>,
     pub(crate) samples: Vec<Sampled>,
+    /// The profiles of the devices, if they are asked for.
+    pub(crate) profiles: Vec<Profile>,
     /// Why it failed.
     pub(crate) error: Option<Error>,
 }
@@ -71,6 +74,7 @@ impl Flight {
         self.phase = Some(pass.phase);
         self.keeps_hidden = pass.keeps_hidden;
         self.error = None;
+        self.profiles.clear();
         self.wants.clear();
         self.edits.clear();
         self.rows.clear();

@@ -18,10 +18,27 @@ use crate::{
 /// A job that goes through the devices in turn.
 pub(crate) enum Job {
     Pass(Box<Flight>),
-    CopyPages { group: usize, pages: Vec<[u32; 2]> },
-    SaveStates { slot: u32, snapshot: u32 },
-    RestoreStates { snapshot: u32, slot: u32 },
-    SetAdapters { slot: u32, adapters: Vec<(u32, f32)> },
+    /// A pass that each device profiles too.
+    Profile {
+        flight: Box<Flight>,
+        passes: usize,
+    },
+    CopyPages {
+        group: usize,
+        pages: Vec<[u32; 2]>,
+    },
+    SaveStates {
+        slot: u32,
+        snapshot: u32,
+    },
+    RestoreStates {
+        snapshot: u32,
+        slot: u32,
+    },
+    SetAdapters {
+        slot: u32,
+        adapters: Vec<(u32, f32)>,
+    },
 }
 
 /// A part of a model on its device.
@@ -62,7 +79,8 @@ impl Stage {
 
     fn job(&mut self, job: &mut Job) {
         let outcome = match job {
-            Job::Pass(flight) => return self.pass(flight),
+            Job::Pass(flight) => return self.pass(flight, None),
+            Job::Profile { flight, passes } => return self.pass(flight, Some(*passes)),
             Job::CopyPages { group, pages } => self.executable.copy_pages(*group, pages),
             Job::SaveStates { slot, snapshot } => self.executable.save_states(*slot, *snapshot),
             Job::RestoreStates { snapshot, slot } => {
@@ -75,13 +93,13 @@ impl Stage {
         }
     }
 
-    fn pass(&mut self, flight: &mut Flight) {
+    fn pass(&mut self, flight: &mut Flight, profiled: Option<usize>) {
         if let Some(failed) = self.failed.take() {
             flight.error.get_or_insert(failed);
         }
         if flight.error.is_none() {
             flight.edit_before(std::mem::take(&mut self.missed));
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.run_pass(flight)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.run_pass(flight, profiled)));
             flight.error = outcome
                 .unwrap_or_else(|_| {
                     let what = "a panic in a part of the model".to_owned();
@@ -99,7 +117,7 @@ impl Stage {
         }
     }
 
-    fn run_pass(&mut self, flight: &mut Flight) -> Result<(), Error> {
+    fn run_pass(&mut self, flight: &mut Flight, profiled: Option<usize>) -> Result<(), Error> {
         let mut known = None;
         let reads = self.reads_tokens && !self.is_last;
         if reads && flight.sampled_rows().next().is_some() {
@@ -111,10 +129,13 @@ impl Stage {
             })?);
         }
         let executable = &mut self.executable;
-        let ticket =
-            flight.with_pass(known.as_deref(), [self.has_effort, self.is_last], |pass| {
-                executable.submit(pass)
-            })?;
+        let (known, flags) = (known.as_deref(), [self.has_effort, self.is_last]);
+        if let Some(passes) = profiled {
+            let profile =
+                flight.with_pass(known, flags, |pass| executable.profile(pass, passes))?;
+            flight.profiles.push(profile);
+        }
+        let ticket = flight.with_pass(known, flags, |pass| executable.submit(pass))?;
         flight.keep(&executable.take(ticket)?);
         Ok(())
     }

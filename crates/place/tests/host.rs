@@ -196,6 +196,29 @@ fn tokens_of_one_stream() {
     assert_eq!(texts[0], texts[1]);
 }
 
+/// Matrices that are larger than a staging buffer come in several chunks.
+#[test]
+fn large_matrices_are_streamed() {
+    let Some(gpu) = gpu() else { return };
+    // 40 MiB of each matrix of the feed-forward
+    let spec = ModelSpec { layers: 1, ffn: 80 << 10, vocab: 64, ..ModelSpec::wide(DType::F16) };
+    assert_eq!(2 * spec.hidden * spec.ffn, 40 << 20);
+    let checkpoint = Arc::new(spec.checkpoint());
+    let plan = build(&checkpoint).unwrap();
+    let rows: Vec<Row> =
+        (0..5).map(|i| Row { input: Input::Token(3 * i), position: i, slot: 0 }).collect();
+    let wants = [Want::Logits { row: 4 }];
+    let results = [0, 1].map(|layers| {
+        let mut executable = load(&hosted(&gpu, layers), &plan, &checkpoint);
+        let tables = edits(&plan, &[3]);
+        let pass = Pass { tables: &tables, ..Pass::new(Phase::Prompt, &rows, &wants) };
+        let ticket = executable.submit(&pass).unwrap();
+        executable.take(ticket).unwrap().logits.to_vec()
+    });
+    assert!(results[0].iter().any(|logit| *logit != results[0][0]));
+    assert_same(&results[1], &results[0], "chunks");
+}
+
 /// A part that fails ends its pass alone.
 #[test]
 fn a_part_that_fails() {

@@ -9,8 +9,8 @@ use std::{
 use anyhow::Result;
 use clap::ValueEnum;
 use pelton::{
-    LoadOptions,
-    graph::{Op, Plan, Profile, Step},
+    KvType, LoadOptions,
+    graph::{Op, PartProfile, Plan, Profile, Step, StepProfile},
 };
 use serde_json::json;
 
@@ -85,38 +85,52 @@ pub(crate) fn run(args: Args) -> Result<()> {
         session.run(&vec![0; depth])?;
     }
     let profile = session.profile(&vec![0; rows], passes)?;
-
-    let plan = session.plan();
-    let sums: Vec<Sum> = plan
-        .steps
-        .iter()
-        .zip(&profile.steps)
-        .map(|(step, measured)| Sum {
-            time: measured.time,
-            bytes: (work::weights_read(plan, step, 1, measured.live)
-                + work::cache_read(plan, step, positions, kv))
-            .round() as u64,
-            dispatches: measured.dispatches,
-            dependent: measured.dependent,
-        })
-        .collect();
+    let parts = profile.parts.iter().map(|part| Part::new(part, positions, kv));
+    let parts: Vec<Part<'_>> = parts.collect();
     let of = [&*name, &*backend];
     match args.output {
-        Format::Md => print_tables(plan, of, &profile, &sums, [rows, depth]),
-        Format::Json => print_json(plan, of, &profile, &sums, [rows, depth]),
+        Format::Md => print_tables(of, &profile, &parts, [rows, depth]),
+        Format::Json => print_json(of, &profile, &parts, [rows, depth]),
+    }
+}
+
+/// A part of the plan, and the sum of each step that its device runs.
+struct Part<'a> {
+    profile: &'a PartProfile,
+    sums: Vec<(&'a Step, Sum)>,
+}
+
+impl<'a> Part<'a> {
+    fn new(profile: &'a PartProfile, positions: usize, kv: KvType) -> Self {
+        let plan = &profile.plan;
+        let sum = |(step, measured): (&'a Step, &StepProfile)| {
+            let bytes = work::weights_read(plan, step, 1, measured.live)
+                + work::cache_read(plan, step, positions, kv);
+            let &StepProfile { time, dispatches, dependent, .. } = measured;
+            (step, Sum { time, bytes: bytes.round() as u64, dispatches, dependent })
+        };
+        // a CPU next to a GPU computes its steps of decoding passes
+        let of_host = |i: usize| plan.host.iter().any(|part| part.steps.contains(&i));
+        let steps = plan.steps.iter().zip(&profile.steps).enumerate();
+        let own = steps.filter(|(i, (_, of))| of.dispatches > 0 || !of_host(*i));
+        Self { profile, sums: own.map(|(_, step)| sum(step)).collect() }
+    }
+
+    fn steps(&self) -> impl Iterator<Item = (&'a Plan, &'a Step, &Sum)> {
+        let plan = &self.profile.plan;
+        self.sums.iter().map(move |(step, sum)| (plan, *step, sum))
     }
 }
 
 /// The steps' sums grouped by `key`, in the order of first appearance.
 fn by<K: Ord + Clone>(
-    plan: &Plan,
-    sums: &[Sum],
-    key: impl Fn(&Step) -> Option<K>,
+    parts: &[&Part<'_>],
+    key: impl Fn(&Plan, &Step) -> Option<K>,
 ) -> Vec<(K, Sum, usize)> {
     let mut order = Vec::new();
     let mut groups: BTreeMap<K, (Sum, usize)> = BTreeMap::new();
-    for (step, sum) in plan.steps.iter().zip(sums) {
-        let Some(key) = key(step) else { continue };
+    for (plan, step, sum) in parts.iter().flat_map(|part| part.steps()) {
+        let Some(key) = key(plan, step) else { continue };
         let group = groups.entry(key.clone()).or_insert_with(|| {
             order.push(key);
             Default::default()
@@ -144,24 +158,60 @@ fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
+/// The parts of each device, which can have several.
+fn by_device<'a>(parts: &'a [Part<'a>]) -> Vec<(&'a str, Vec<&'a Part<'a>>)> {
+    let mut devices: Vec<(&str, Vec<&Part<'_>>)> = Vec::new();
+    for part in parts {
+        let name = part.profile.device.as_str();
+        match devices.iter_mut().find(|(device, _)| *device == name) {
+            Some((_, parts)) => parts.push(part),
+            None => devices.push((name, vec![part])),
+        }
+    }
+    devices
+}
+
 fn print_tables(
-    plan: &Plan,
     [name, backend]: [&str; 2],
     profile: &Profile,
-    sums: &[Sum],
+    parts: &[Part<'_>],
     [rows, depth]: [usize; 2],
 ) -> Result<()> {
+    let mut out = stdout().lock();
+    writeln!(out, "{name} on {backend}, a pass of {rows} at depth {depth}")?;
+    let devices = by_device(parts);
+    let is_one = devices.len() < 2;
+    for (device, parts) in &devices {
+        if !is_one {
+            writeln!(out, "\n{device}:")?;
+        }
+        print_device(&mut out, parts, is_one.then_some(profile.pass))?;
+    }
+    if !is_one {
+        let ways = profile.ways;
+        writeln!(out, "\n| between devices | µs |\n| --- | ---: |")?;
+        let rows = [("hop", ways.hop), ("stream", ways.stream), ("wait", ways.wait)];
+        for (name, time) in rows.into_iter().chain([("whole pass", profile.pass)]) {
+            writeln!(out, "| {name} | {:.1} |", micros(time))?;
+        }
+    }
+    Ok(())
+}
+
+/// The table of the parts of a device, with the time of a whole pass if it runs all of it.
+fn print_device(out: &mut impl Write, parts: &[&Part<'_>], whole: Option<Duration>) -> Result<()> {
     let mut all = Sum::default();
-    sums.iter().for_each(|sum| all.add(sum));
-    let of_bandwidth = |sum: &Sum| match profile.read_bandwidth {
+    let sums = parts.iter().flat_map(|part| &part.sums);
+    sums.clone().for_each(|(_, sum)| all.add(sum));
+    let count = sums.count();
+    let read_bandwidth = parts.iter().find_map(|part| part.profile.read_bandwidth);
+    let of_bandwidth = |sum: &Sum| match read_bandwidth {
         Some(most) => format!("{:.0} %", 100.0 * sum.rate() / most),
         None => "-".to_owned(),
     };
-    let mut out = stdout().lock();
-    writeln!(out, "{name} on {backend}, a pass of {rows} at depth {depth}\n")?;
     writeln!(
         out,
-        "| kind | steps | µs | MB read | GB/s | of bandwidth | dispatches (dependent) |"
+        "\n| kind | steps | µs | MB read | GB/s | of bandwidth | dispatches (dependent) |"
     )?;
     writeln!(out, "| --- | ---: | ---: | ---: | ---: | ---: | ---: |")?;
     // a CPU has neither dispatches nor a record of a pass
@@ -180,13 +230,15 @@ fn print_tables(
             dispatches(sum),
         )
     };
-    for (name, sum, count) in by(plan, sums, |step| Some(kind(plan, step))) {
+    for (name, sum, count) in by(parts, |plan, step| Some(kind(plan, step))) {
         line(&name, count, &sum)?;
     }
-    line("sum of steps", sums.len(), &all)?;
-    line("whole pass", sums.len(), &Sum { time: profile.pass, ..all.clone() })?;
+    line("sum of steps", count, &all)?;
+    if let Some(time) = whole {
+        line("whole pass", count, &Sum { time, ..all.clone() })?;
+    }
 
-    let layers = by(plan, sums, |step| step.layer);
+    let layers = by(parts, |_, step| step.layer);
     let times: Vec<f64> = layers.iter().map(|(_, sum, _)| micros(sum.time)).collect();
     if let Some((_, first, _)) = layers.first() {
         let mean = times.iter().sum::<f64>() / times.len() as f64;
@@ -199,19 +251,19 @@ fn print_tables(
         }
     }
     if all.dispatches > 0 {
-        writeln!(out, "recording on the CPU: {:.1} µs a pass", micros(profile.recording))?;
+        let recording = parts.iter().map(|part| part.profile.recording).sum();
+        writeln!(out, "recording on the CPU: {:.1} µs a pass", micros(recording))?;
     }
-    if let Some(most) = profile.read_bandwidth {
+    if let Some(most) = read_bandwidth {
         writeln!(out, "bandwidth of a read-only kernel: {:.0} GB/s", most / 1e9)?;
     }
     Ok(())
 }
 
 fn print_json(
-    plan: &Plan,
     [name, backend]: [&str; 2],
     profile: &Profile,
-    sums: &[Sum],
+    parts: &[Part<'_>],
     [rows, depth]: [usize; 2],
 ) -> Result<()> {
     let object = |sum: &Sum| {
@@ -220,25 +272,29 @@ fn print_json(
             "dispatches": sum.dispatches, "dependent_dispatches": sum.dependent,
         })
     };
-    let steps: Vec<_> = plan
-        .steps
-        .iter()
-        .zip(sums)
-        .map(|(step, sum)| {
+    let steps = parts.iter().flat_map(|part| {
+        part.steps().map(|(plan, step, sum)| {
             let mut row = object(sum);
             row["op"] = step.op.name().into();
             row["kind"] = kind(plan, step).into();
             row["layer"] = step.layer.into();
+            row["device"] = part.profile.device.as_str().into();
             row
         })
-        .collect();
+    });
+    let steps: Vec<_> = steps.collect();
     let mut all = Sum::default();
-    sums.iter().for_each(|sum| all.add(sum));
+    parts.iter().flat_map(|part| &part.sums).for_each(|(_, sum)| all.add(sum));
+    let recording = profile.parts.iter().map(|part| part.recording).sum();
+    let bandwidths = profile.parts.iter().map(|part| part.read_bandwidth);
+    let ways = profile.ways;
     let whole = json!({
         "model": name, "backend": backend, "rows": rows, "depth": depth, "steps": steps,
         "sum": object(&all), "pass_microseconds": micros(profile.pass),
-        "recording_microseconds": micros(profile.recording),
-        "read_bandwidth": profile.read_bandwidth,
+        "hop_microseconds": micros(ways.hop), "stream_microseconds": micros(ways.stream),
+        "wait_microseconds": micros(ways.wait),
+        "recording_microseconds": micros(recording),
+        "read_bandwidth": bandwidths.flatten().next(),
     });
     writeln!(stdout().lock(), "{whole:#}")?;
     Ok(())

@@ -37,7 +37,6 @@ use crate::{
             States, allocate_caches, attentions, before_len, check_memory, compare, hidden_len,
             logits_len,
         },
-        profile,
     },
     weights::{Sources, Weights, shared_bytes},
 };
@@ -49,6 +48,7 @@ mod host;
 mod lowered;
 mod partner;
 mod parts;
+mod profiled;
 mod redo;
 mod shape;
 #[cfg(test)]
@@ -469,21 +469,7 @@ impl Executable for GpuExecutable {
     }
 
     fn profile(&mut self, pass: &Pass<'_>, passes: usize) -> Result<Profile, Error> {
-        if !self.in_flight.is_empty() {
-            return Err(Error::Pass("a pass is not taken, expected none".to_owned()));
-        }
-        if self.host.is_some() {
-            // most of the time is the host's
-            return Err(Error::Profile);
-        }
-        let (shape, _) = self.begin(pass)?;
-        let steps: Vec<StepDispatches<'_>> =
-            self.dispatches(&shape, 0..self.plan.steps.len()).collect();
-        let mut profile = profile::measure(&self.device, &steps, passes)?;
-        for (measured, step) in profile.steps.iter_mut().zip(&self.plan.steps) {
-            measured.live = self.plan.live_share(step, pass.efforts);
-        }
-        Ok(profile)
+        self.profile_pass(pass, passes)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use minijinja::context;
-use pelton_graph::{Error, Profile, StepProfile};
+use pelton_graph::{Error, PartProfile, Plan, Profile, StepProfile, Ways};
 
 use crate::{
     device::{Device, KernelSource},
@@ -19,6 +19,7 @@ const WARM_UP: Duration = Duration::from_millis(300);
 /// Runs the steps `passes` times with a timestamp after each, and in whole passes without.
 pub(crate) fn measure(
     device: &Device,
+    plan: &Plan,
     steps: &[StepDispatches<'_>],
     passes: usize,
 ) -> Result<Profile, Error> {
@@ -59,7 +60,14 @@ pub(crate) fn measure(
     let count = TOGETHER as u32;
     // the GPU is idle while the CPU records, so that time is not part of the pass
     let pass = whole.saturating_sub(recording) / count;
-    Ok(Profile { steps, pass, recording: recording / count, read_bandwidth })
+    let part = PartProfile {
+        device: device.name.clone(),
+        plan: plan.clone(),
+        steps,
+        recording: recording / count,
+        read_bandwidth,
+    };
+    Ok(Profile { parts: vec![part], ways: Ways::default(), pass })
 }
 
 /// Runs [`TOGETHER`] passes in one submission; returns the time of recording and the total time.

@@ -1,6 +1,10 @@
 //! The parts of a plan whose weights stay in the host's memory.
 
-use pelton_graph::{Error, Executable, Hidden, Input, Limits, Pass, Phase, Plan, Row};
+use std::time::{Duration, Instant};
+
+use pelton_graph::{
+    Error, Executable, Hidden, Input, Limits, PartProfile, Pass, Phase, Plan, Row, Ways,
+};
 
 use crate::{
     device::{Device, Submission},
@@ -19,6 +23,22 @@ pub(super) struct Host {
     values: Vec<f32>,
     /// The rows of a pass of a part, which knows neither tokens nor positions.
     rows: Vec<Row>,
+    /// Where the CPU's time went in the newest pass.
+    pub(super) spent: Spent,
+}
+
+/// The CPU's time in a pass, without that in which it computes parts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spent {
+    pub(super) recording: Duration,
+    pub(super) ways: Ways,
+}
+
+impl Spent {
+    pub(super) fn add(&mut self, other: Self) {
+        self.recording += other.recording;
+        self.ways += other.ways;
+    }
 }
 
 impl Host {
@@ -38,6 +58,7 @@ impl Host {
             hop: device.buffer_for("rows for the host", bytes, usage)?,
             values: vec![0.0; bytes as usize / 4],
             rows: rows.map(|slot| Row { input: Input::Token(0), position: 0, slot }).collect(),
+            spent: Spent::default(),
         })
     }
 
@@ -53,15 +74,18 @@ impl Host {
 
     /// Submits commands that end with such a copy.
     pub(super) fn send(
-        &self,
+        &mut self,
         device: &Device,
         commands: wgpu::CommandBuffer,
         [rows, width]: [usize; 2],
     ) -> Submission {
+        let begun = Instant::now();
         let index = device.queue.submit([commands]);
         let len = 4 * (rows * width) as u64;
         self.hop.slice(..len).map_async(wgpu::MapMode::Read, |_| {});
-        device.submission(index)
+        let submission = device.submission(index);
+        self.spent.ways.hop += begun.elapsed();
+        submission
     }
 
     /// Computes a part of a decoding pass once its rows have come, and writes the results to `exit`.
@@ -73,27 +97,51 @@ impl Host {
         exit: &wgpu::Buffer,
         [rows, width]: [usize; 2],
     ) -> Result<(), Error> {
-        let Self { parts, hop, values, .. } = self;
+        let Self { parts, hop, values, spent, .. } = self;
         let values = &mut values[..rows * width];
+        let begun = Instant::now();
+        let waited = device.wait_soon(sent);
+        spent.ways.wait += begun.elapsed();
+        let begun = Instant::now();
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(values);
         let len = bytes.len() as u64;
-        let read = device.wait_soon(sent).and_then(|()| {
+        let read = waited.and_then(|()| {
             let view = hop.slice(..len).get_mapped_range();
             bytes.copy_from_slice(&view.map_err(|error| device.fail(error.to_string()))?);
             Ok(())
         });
         hop.unmap();
         read?;
+        spent.ways.hop += begun.elapsed();
         let executable = &mut parts[part];
-        let rows = &self.rows[..rows];
-        let pass = Pass {
-            hidden: Hidden::Given(values),
-            keeps_hidden: true,
-            ..Pass::new(Phase::Decode, rows, &[])
-        };
-        let ticket = executable.submit(&pass)?;
+        let ticket = executable.submit(&pass_of(&self.rows[..rows], values))?;
         let outputs = executable.take(ticket)?;
+        let begun = Instant::now();
         device.queue.write_buffer(exit, 0, bytemuck::cast_slice(outputs.hidden));
+        spent.ways.hop += begun.elapsed();
         Ok(())
     }
+
+    /// The times of the steps of all parts, for as many rows.
+    pub(super) fn profile(
+        &mut self,
+        plan: &Plan,
+        rows: usize,
+        passes: usize,
+    ) -> Result<Vec<PartProfile>, Error> {
+        let Self { parts, values, .. } = self;
+        let mut all = Vec::with_capacity(parts.len());
+        for (part, executable) in plan.host.iter().zip(parts) {
+            let len = rows * plan.buffer(part.entry).width;
+            let pass = pass_of(&self.rows[..rows], &values[..len]);
+            all.extend(executable.profile(&pass, passes)?.parts);
+        }
+        Ok(all)
+    }
+}
+
+/// A pass of a part over the values `[rows, width]` of rows.
+fn pass_of<'a>(rows: &'a [Row], values: &'a [f32]) -> Pass<'a> {
+    let hidden = Hidden::Given(values);
+    Pass { hidden, keeps_hidden: true, ..Pass::new(Phase::Decode, rows, &[]) }
 }

@@ -8,7 +8,11 @@ use std::{ops::Range, time::Instant};
 
 use pelton_graph::{Error, Executable, HostPart, Pass, Phase};
 
-use super::{GpuExecutable, host::Host, shape::PassShape};
+use super::{
+    GpuExecutable,
+    host::{Host, Spent},
+    shape::PassShape,
+};
 
 impl GpuExecutable {
     /// The same with the executables of the parts of the host.
@@ -45,12 +49,14 @@ impl GpuExecutable {
 
     fn run_parts(&self, host: &mut Host, shape: &PassShape) -> Result<usize, Error> {
         let begun = Instant::now();
+        host.spent = Spent::default();
         let decodes = shape.phase == Phase::Decode;
         let first = match decodes {
             true => self.decode_parts(host, shape),
             false => self.stream_parts(host, shape),
         }?;
-        tracing::trace!(rows = shape.rows, decodes, time = ?begun.elapsed(), "parts of the host");
+        let spent = host.spent;
+        tracing::trace!(rows = shape.rows, decodes, time = ?begun.elapsed(), ?spent, "parts of the host");
         Ok(first)
     }
 
@@ -58,10 +64,13 @@ impl GpuExecutable {
     fn decode_parts(&self, host: &mut Host, shape: &PassShape) -> Result<usize, Error> {
         let device = &self.device;
         let sizes = |part: &HostPart| [shape.rows, self.plan.buffer(part.entry).width];
-        let commands = |host: &Host, first: usize, part: &HostPart| {
+        let commands = |host: &mut Host, first: usize, part: &HostPart| {
+            let begun = Instant::now();
             let mut encoder = self.recorded_steps(shape, first..part.steps.start);
             host.leave(&mut encoder, &self.buffers[part.entry.0], sizes(part));
-            encoder.finish()
+            let commands = encoder.finish();
+            host.spent.recording += begun.elapsed();
+            commands
         };
         let parts = &self.plan.host;
         let mut next = parts.first().map(|part| commands(host, 0, part));
@@ -82,15 +91,25 @@ impl GpuExecutable {
         host.stream.begin(device)?;
         let mut first = 0;
         for (i, part) in self.plan.host.iter().enumerate() {
-            let encoder = self.recorded_steps(shape, first..part.steps.start);
-            device.queue.submit([encoder.finish()]);
+            let begun = Instant::now();
+            let commands = self.recorded_steps(shape, first..part.steps.start).finish();
+            let recorded = begun.elapsed();
+            device.queue.submit([commands]);
+            let submitted = begun.elapsed();
             host.stream.part(device, i)?;
+            host.spent.recording += recorded;
+            host.spent.ways.hop += submitted - recorded;
+            host.spent.ways.stream += begun.elapsed() - submitted;
             first = part.steps.start;
         }
         Ok(first)
     }
 
-    fn recorded_steps(&self, shape: &PassShape, steps: Range<usize>) -> wgpu::CommandEncoder {
+    pub(super) fn recorded_steps(
+        &self,
+        shape: &PassShape,
+        steps: Range<usize>,
+    ) -> wgpu::CommandEncoder {
         let mut encoder = self.device.device.create_command_encoder(&Default::default());
         let mut compute = encoder.begin_compute_pass(&Default::default());
         self.dispatches(shape, steps).for_each(|step| step.record(&mut compute));
