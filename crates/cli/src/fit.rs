@@ -19,6 +19,10 @@ pub(crate) struct FitArgs {
     /// The same of all feed-forwards, of models without experts too
     #[arg(long, value_name = "N")]
     pub(crate) host_ffn: Option<HostLayers>,
+    /// Stream weights from the CPU's memory for prompts of N tokens and more, where --host-experts or --host-ffn keeps
+    /// them there. The CPU computes shorter prompts. By default the length from which on a measurement finds it faster
+    #[arg(long, value_name = "N")]
+    pub(crate) stream_from: Option<usize>,
     /// Run this many layers on each of several GPUs, such as 20,12; by default as many bytes on each, or as many as
     /// its memory holds
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
@@ -38,6 +42,7 @@ impl FitArgs {
         options.gpu_layers = self.gpu_layers.or(options.gpu_layers);
         options.host_experts = self.host_experts.or(options.host_experts);
         options.host_ffn = self.host_ffn.or(options.host_ffn);
+        options.stream_from = self.stream_from.or(options.stream_from);
         if !self.split.is_empty() {
             options.split.clone_from(&self.split);
         }
@@ -83,6 +88,7 @@ mod tests {
                 gpu_layers: Some(3),
                 host_experts: None,
                 host_ffn: Some("2".parse().unwrap()),
+                stream_from: None,
                 split: Vec::new(),
                 fit_margin: None,
                 fit_budget,

@@ -329,7 +329,7 @@ impl Executable for CpuExecutable {
             phases_agree,
             exact_rows: usize::MAX,
             late_draws: false,
-            streams: false,
+            streams: None,
         }
     }
 

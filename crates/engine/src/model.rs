@@ -207,12 +207,13 @@ impl Model {
         let pooling = value_plans::pooling(&plan, options)?;
         let load = |plan: &Plan| -> Result<(Limits, Placement, Box<dyn Executable>), Error> {
             let limits = placed.limits(plan, tokens, options, head_weights + head_caches)?;
-            let table = placed.table(plan, &limits, options)?;
+            let mut table = placed.table(plan, &limits, options)?;
             tracing::info!(%table, "the devices are chosen");
             tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
             let checkpoint = Arc::clone(&checkpoint);
             let progress = &mut |done, total| options.report(done, total);
             let executable = backend.load(plan.clone(), checkpoint, limits.clone(), progress)?;
+            table.stream_from = executable.pipeline().streams;
             Ok((limits, table, executable))
         };
         let may_be_whole = effort::may_be_whole(options) && backend.effort_bytes(&plan) > 0;

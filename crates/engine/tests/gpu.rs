@@ -271,13 +271,14 @@ fn repeated_passes_are_single_passes() {
     }
 }
 
-/// Requests together and over cached prefixes have the texts that they have alone, with feed-forwards in RAM.
+/// Requests together and over cached prefixes have the texts that they have alone, with feed-forwards in RAM whose
+/// weights are streamed for prompts or not.
 #[test]
 fn requests_with_feed_forwards_in_ram() {
     let Some(gpu) = device() else { return };
-    let load = |slots: usize, layers: usize| {
+    let load = |slots: usize, layers: usize, stream_from: usize| {
         let options = LoadOptions::default().context(300).rows(64).max_concurrent(slots);
-        let options = options.host_ffn(HostLayers::First(layers));
+        let options = options.host_ffn(HostLayers::First(layers)).stream_from(stream_from);
         let devices: Vec<Arc<dyn Backend>> = vec![Arc::new(gpu.clone())];
         let engine = Engine::with_devices(devices, Cpu::new(2), false);
         engine.load(ModelSource::BuiltIn, &options).unwrap()
@@ -292,13 +293,17 @@ fn requests_with_feed_forwards_in_ram() {
     let ids = |stream: pelton::TokenStream| -> Vec<u32> {
         stream.map(|token| token.unwrap().id).collect()
     };
-    let alone: Vec<Vec<u32>> = (0..4).map(|i| ids(start(&load(1, 3), i))).collect();
-    let model = load(4, 3);
-    for run in 0..2 {
-        let streams: Vec<_> = (0..4).map(|i| start(&model, i)).collect();
-        let together: Vec<Vec<u32>> = streams.into_iter().map(ids).collect();
-        assert_eq!(together, alone, "run {run}");
+    for stream_from in [100, 101] {
+        let alone: Vec<Vec<u32>> =
+            (0..4).map(|i| ids(start(&load(1, 3, stream_from), i))).collect();
+        let model = load(4, 3, stream_from);
+        assert_eq!(model.placement().stream_from, Some(stream_from));
+        for run in 0..2 {
+            let streams: Vec<_> = (0..4).map(|i| start(&model, i)).collect();
+            let together: Vec<Vec<u32>> = streams.into_iter().map(ids).collect();
+            assert_eq!(together, alone, "run {run}, streamed from {stream_from}");
+        }
     }
     // the CPU rounds as the GPU does, but its sums have another order
-    assert_eq!(ids(start(&load(1, 0), 0)).len(), 10);
+    assert_eq!(ids(start(&load(1, 0, 0), 0)).len(), 10);
 }

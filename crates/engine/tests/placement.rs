@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pelton::{
     Checkpoint, Engine, Error, LoadOptions, Needs, Placement, Sampling,
-    graph::{Backend, Error as GraphError, Executable, Limits, Op, Plan},
+    graph::{Backend, Error as GraphError, Executable, HostExecutables, Limits, Op, Plan},
 };
 use pelton_cpu::Cpu;
 use pelton_quant::DType;
@@ -50,10 +50,10 @@ impl Backend for Card {
         plan: Plan,
         checkpoint: Arc<Checkpoint>,
         limits: Limits,
-        host: Vec<Box<dyn Executable>>,
+        host: HostExecutables,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Box<dyn Executable>, GraphError> {
-        assert_eq!(host.len(), plan.host.len());
+        assert_eq!(host.parts.len(), plan.host.len());
         self.load(plan, checkpoint, limits, progress)
     }
 

@@ -93,9 +93,9 @@ pub trait Backend: Send + Sync {
         false
     }
 
-    /// Loads a plan with parts of the host: in decoding passes their values come from `host`, an executable of each,
-    /// whose [entry](Plan::entry) and [exit](Plan::exit) are those of the part. In all other passes the device runs
-    /// them, with weights that the host streams to it.
+    /// Loads a plan with parts of the host: in decoding passes their values come from the executables of `host`, one for
+    /// each, whose [entry](Plan::entry) and [exit](Plan::exit) are those of the part. In all other passes the device
+    /// runs them, with weights that the host streams to it.
     ///
     /// # Errors
     ///
@@ -106,18 +106,27 @@ pub trait Backend: Send + Sync {
         plan: Plan,
         checkpoint: Arc<Checkpoint>,
         limits: Limits,
-        host: Vec<Box<dyn Executable>>,
+        host: HostExecutables,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Box<dyn Executable>, Error> {
-        if host.is_empty() {
+        if host.parts.is_empty() {
             return self.load(plan, checkpoint, limits, progress);
         }
         Err(Error::Placement(format!(
             "{} feed-forwards in RAM next to '{}', which can have none",
-            host.len(),
+            host.parts.len(),
             self.name()
         )))
     }
+}
+
+/// What the host has next to a device, for [`Backend::load_with_host`].
+#[derive(Default)]
+pub struct HostExecutables {
+    /// The executable of each part of the plan.
+    pub parts: Vec<Box<dyn Executable>>,
+    /// [`Pipeline::streams`]; `None` for a choice by measurement.
+    pub stream_from: Option<usize>,
 }
 
 /// The properties of an executable by which a scheduler forms and submits passes.
@@ -139,9 +148,9 @@ pub struct Pipeline {
     /// Whether a pass can have a [`Want::Later`](crate::Want::Later). It is useful where passes run
     /// while the host does something else.
     pub late_draws: bool,
-    /// Whether each pass over prompts streams weights from the host's memory: it takes about as long with few rows as with
-    /// many.
-    pub streams: bool,
+    /// Where each pass over prompts streams weights from the host's memory, and so takes about as long with few rows as
+    /// with many: the tokens from which on a prompt is faster so than as rows of decoding passes.
+    pub streams: Option<usize>,
 }
 
 /// The memory of an executable that a partner reads, in a form that its backend alone knows.

@@ -37,7 +37,7 @@ pub use arch::{
     Architecture, AttentionScale, Block, Embed, FeedForward, Head, LogitScale, MixerRule, Moe,
     Multipliers, Pattern, Presence, QkNorm, RopeOff, RopeRule, Temper, Window, architectures,
 };
-pub use backend::{Backend, Executable, Pipeline, Shared};
+pub use backend::{Backend, Executable, HostExecutables, Pipeline, Shared};
 pub use build::{BuildOptions, PoolingType, build, build_for, build_head, build_with};
 pub use effort::{
     Effort, EffortCurve, EffortGroup, EffortKind, EffortMode, EffortOptions, EffortTable,

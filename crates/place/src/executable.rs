@@ -75,7 +75,7 @@ impl SplitExecutable {
             phases_agree: each.clone().all(|of| of.phases_agree),
             exact_rows: each.clone().map(|of| of.exact_rows).min().unwrap_or(usize::MAX),
             late_draws: false,
-            streams: each.clone().any(|of| of.streams),
+            streams: each.clone().filter_map(|of| of.streams).max(),
         };
         let tokens = Arc::new(Tokens::new(limits.sequences));
         let sampled = vec![0; limits.sequences];

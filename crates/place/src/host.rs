@@ -2,7 +2,9 @@
 
 use std::{ops::Range, sync::Arc};
 
-use pelton_graph::{Backend, BufferId, Error, Executable, HostPart, Limits, Needs, Op, Plan, Rows};
+use pelton_graph::{
+    Backend, BufferId, Error, Executable, HostExecutables, HostPart, Limits, Needs, Op, Plan, Rows,
+};
 use pelton_weights::Checkpoint;
 
 use crate::{
@@ -78,6 +80,7 @@ pub struct HostParts {
     cpu: Arc<dyn Backend>,
     which: FeedForwards,
     layers: usize,
+    stream_from: Option<usize>,
 }
 
 impl HostParts {
@@ -88,7 +91,14 @@ impl HostParts {
         which: FeedForwards,
         layers: usize,
     ) -> Self {
-        Self { gpu, cpu, which, layers }
+        Self { gpu, cpu, which, layers, stream_from: None }
+    }
+
+    /// The same with weights that are streamed for prompts of this many tokens and more, and not from the length on
+    /// that is measured to be faster so.
+    #[must_use]
+    pub fn streaming_from(self, tokens: usize) -> Self {
+        Self { stream_from: Some(tokens), ..self }
     }
 
     /// The plan of the GPU, and those of the CPU, with the fused ops that each accepts.
@@ -214,6 +224,7 @@ impl Backend for HostParts {
             })?);
             before += bytes;
         }
+        let host = HostExecutables { parts: host, stream_from: self.stream_from };
         self.gpu.load_with_host(own, checkpoint, limits, host, &mut |done, _| {
             progress(on_cpu + done, all);
         })

@@ -18,6 +18,9 @@ pub struct Placement {
     pub rows: usize,
     /// The devices, in the order in which a pass goes through them.
     pub devices: Vec<DeviceShare>,
+    /// The tokens from which on a prompt streams weights from the memory of the CPU; `None` before the load, and where no
+    /// weight is streamed.
+    pub stream_from: Option<usize>,
 }
 
 /// The part of a model that a device has.
@@ -45,11 +48,11 @@ impl Placement {
     /// The placement of a load with these limits.
     pub fn new(limits: &Limits, devices: Vec<DeviceShare>) -> Self {
         let &Limits { context, sequences, rows, .. } = limits;
-        Self { context, sequences, rows, devices }
+        Self { context, sequences, rows, devices, stream_from: None }
     }
 
-    /// A key of the software's version, of the devices and of their layers. Where it differs, the same request can have
-    /// another text.
+    /// A key of the software's version, of the devices, of their layers and of the length from which on prompts stream
+    /// weights. Where it differs, the same request can have another text.
     pub fn fingerprint(&self) -> String {
         let version = env!("CARGO_PKG_VERSION");
         // FNV-1a
@@ -58,7 +61,8 @@ impl Placement {
             None => format!("{} {:?}\n", share.device, share.layers),
             Some(of) => format!("{} {:?} {of:?}\n", share.device, share.layers),
         };
-        let all: String = self.devices.iter().map(share).collect();
+        let stream = self.stream_from.map(|tokens| format!("stream from {tokens}\n"));
+        let all: String = self.devices.iter().map(share).chain(stream).collect();
         let all = all.bytes().chain(version.bytes()).fold(0xcbf2_9ce4_8422_2325, hash);
         format!("pelton-{version}-{:08x}", all as u32 ^ (all >> 32) as u32)
     }
@@ -130,7 +134,7 @@ fn named(&Range { start, end }: &Range<usize>) -> Option<String> {
 
 impl fmt::Display for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { context, sequences, rows, devices } = self;
+        let Self { context, sequences, rows, devices, stream_from } = self;
         let plural = if *sequences == 1 { "" } else { "s" };
         write!(f, "placement (context {context}, {sequences} sequence{plural}, rows {rows})")?;
         for share in devices {
@@ -143,6 +147,9 @@ impl fmt::Display for Placement {
             if let Some(budget) = share.budget {
                 write!(f, "; {} are free", Size(budget))?;
             }
+        }
+        if let Some(tokens) = stream_from {
+            write!(f, "\n  prompts of {tokens} tokens and more stream weights to the GPU")?;
         }
         Ok(())
     }
@@ -184,11 +191,22 @@ mod tests {
         assert_eq!(parts(&[1, 3]), ["layer 0 and the embedding", "layers 1-2", "the output"]);
         let needs = Needs { weights: 3 << 20, mapped: 20 << 30, ..Needs::default() };
         let share = DeviceShare::new("cpu", &plan, needs, Some(24 << 30));
-        let placement = Placement { context: 4096, sequences: 1, rows: 512, devices: vec![share] };
+        let mut placement = Placement {
+            context: 4096,
+            sequences: 1,
+            rows: 512,
+            devices: vec![share],
+            stream_from: None,
+        };
         assert_eq!(
             placement.to_string(),
             "placement (context 4096, 1 sequence, rows 512)\n  cpu: layers 0-2, the embedding and the \
              output: 20.0 GiB of weights in the file's map, 3.0 MiB of weights; 24.0 GiB are free"
         );
+        let key = placement.fingerprint();
+        placement.stream_from = Some(64);
+        let line = "\n  prompts of 64 tokens and more stream weights to the GPU";
+        assert!(placement.to_string().ends_with(line), "{placement}");
+        assert_ne!(placement.fingerprint(), key);
     }
 }

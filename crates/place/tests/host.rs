@@ -219,6 +219,21 @@ fn large_matrices_are_streamed() {
     assert_same(&results[1], &results[0], "chunks");
 }
 
+/// The length from which on prompts are streamed is that of the options, or a power of two that a measurement gives.
+#[test]
+fn prompts_that_are_streamed() {
+    let Some(gpu) = gpu() else { return };
+    let checkpoint = Arc::new(ModelSpec::wide(DType::Q4_0).checkpoint());
+    let plan = build(&checkpoint).unwrap();
+    let streams = |backend: &HostParts| load(backend, &plan, &checkpoint).pipeline().streams;
+    assert_eq!(streams(&hosted(&gpu, 1).streaming_from(77)), Some(77));
+    assert_eq!(load(&*gpu, &plan, &checkpoint).pipeline().streams, None);
+    let measured = streams(&hosted(&gpu, 1)).unwrap();
+    assert!(measured == 0 || measured.is_power_of_two() && measured <= 1024, "{measured}");
+    // it is remembered
+    assert_eq!(streams(&hosted(&gpu, 1)), Some(measured));
+}
+
 /// A part that fails ends its pass alone.
 #[test]
 fn a_part_that_fails() {

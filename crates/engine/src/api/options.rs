@@ -107,6 +107,10 @@ pub struct LoadOptions {
     /// The layers whose feed-forwards stay in the memory of the CPU next to a GPU, from the first one on. `None` is for
     /// as few as the memory of the GPU demands, where layers may leave it.
     pub host_ffn: Option<HostLayers>,
+    /// The tokens from which on a prompt runs on the GPU with weights that are streamed from the memory of the CPU, where
+    /// feed-forwards or experts stay there; shorter ones are computed as generated tokens are. `None` for the length
+    /// from which on a measurement at the first load finds it faster. Another length can give another text.
+    pub stream_from: Option<usize>,
     /// The layers of each of several GPUs, in the order of their numbers; empty for a choice by their bytes, or by
     /// the memory of the GPUs.
     pub split: Vec<usize>,
@@ -201,6 +205,7 @@ impl Default for LoadOptions {
             kv_memory: KvMemory::Auto,
             gpu_layers: None,
             host_experts: None,
+            stream_from: None,
             host_ffn: None,
             split: Vec::new(),
             gpu_memory: None,
@@ -291,6 +296,12 @@ impl LoadOptions {
     /// Sets the layers whose feed-forwards stay in the memory of the CPU next to a GPU.
     pub fn host_ffn(mut self, layers: HostLayers) -> Self {
         self.host_ffn = Some(layers);
+        self
+    }
+
+    /// Sets the length from which on prompts run with streamed weights.
+    pub fn stream_from(mut self, tokens: usize) -> Self {
+        self.stream_from = Some(tokens);
         self
     }
 

@@ -47,9 +47,18 @@ impl<'a> Chosen<'a> {
 
     /// The same with the feed-forwards of the first layers on the CPU. It copies their weights where the memory holds
     /// these and the file, whose weights are streamed.
-    fn with_host(devices: &'a Devices, plan: &Plan, which: FeedForwards, layers: usize) -> Self {
+    fn with_host(
+        devices: &'a Devices,
+        plan: &Plan,
+        (which, layers): (FeedForwards, usize),
+        options: &LoadOptions,
+    ) -> Self {
         let on = |cpu: &Arc<dyn Backend>, gpu: &Arc<dyn Backend>| {
-            Arc::new(HostParts::new(Arc::clone(gpu), Arc::clone(cpu), which, layers))
+            let parts = HostParts::new(Arc::clone(gpu), Arc::clone(cpu), which, layers);
+            Arc::new(match options.stream_from {
+                Some(tokens) => parts.streaming_from(tokens),
+                None => parts,
+            })
         };
         let free = devices.ram.as_ref().and_then(|cpu| cpu.budget());
         let is_mapped = free.is_some_and(|free| free < file_bytes(plan).saturating_mul(2));
@@ -381,7 +390,8 @@ pub(crate) fn choose(
     }
     let wanted = match layers {
         Some(HostLayers::First(count)) if is_possible => {
-            return choose_layers(&Chosen::with_host(devices, plan, which, count), plan, options);
+            let chosen = Chosen::with_host(devices, plan, (which, count), options);
+            return choose_layers(&chosen, plan, options);
         }
         Some(layers) => layers == HostLayers::Auto,
         None => devices.spills && devices.all.len() == 1 && options.gpu_layers.is_none(),
@@ -392,7 +402,7 @@ pub(crate) fn choose(
         for count in counts {
             let chosen = match count {
                 0 => Chosen::new(devices),
-                _ => Chosen::with_host(devices, plan, which, count),
+                _ => Chosen::with_host(devices, plan, (which, count), options),
             };
             for placed in whole_candidates(&chosen, plan, options)? {
                 match placed.check(plan, options) {

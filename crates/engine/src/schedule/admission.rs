@@ -61,7 +61,7 @@ impl Scheduler {
         let fresh = sequence.place.is_some();
         let kv = &mut self.resources.kv;
         let (mut pages, hit) = match sequence.namespace() {
-            Some(namespace) => kv.lookup(namespace, sequence.shareable(), sequence.prompt),
+            Some(namespace) => kv.lookup(namespace, sequence.shareable(), sequence.prompt_rows()),
             None => (SequencePages::new(kv.groups()), 0),
         };
         let leader = if fresh { self.leader(id, hit) } else { None };
@@ -152,7 +152,9 @@ impl Scheduler {
         let tokens = &tokens[..tokens.len().saturating_sub(1)];
         self.running.iter().find_map(|&leader| {
             let other = self.sequences.get(&leader)?;
-            if other.namespace() != sequence.namespace() || other.computed >= other.prompt {
+            let is_alike = other.namespace() == sequence.namespace()
+                && other.decodes_prompt == sequence.decodes_prompt;
+            if !is_alike || other.computed >= other.prompt {
                 return None;
             }
             let prompt = &other.tokens[..other.prompt];

@@ -125,7 +125,7 @@ impl Scheduler {
             let Resources { runner, kv, .. } = &mut self.resources;
             let Some(sequence) = self.sequences.get_mut(&entry.id) else { continue };
             let (Some(slot), Some(_)) = (sequence.slot, sequence.salt) else { continue };
-            let (prompt, end) = (sequence.prompt, sequence.submitted);
+            let (prompt, end) = (sequence.prompt_rows(), sequence.submitted);
             // prefixes beyond the prompt are not shared
             if end > prompt && !sequence.is_uniform() {
                 continue;

@@ -5,6 +5,8 @@
 //! with decoding passes, so a decoding sequence waits for at most one of them. Where more sequences decode than
 //! `Pipeline::exact_rows`, their rows are in the passes over prompts, which read the weights once for both.
 //!
+//! Where passes over prompts stream weights, short prompts run as rows of decoding passes.
+//!
 //! While others decode, a pass over prompts has as many rows as fit into its time: whole pages, at
 //! least one. The time lies between the targets of first tokens and of tokens (`budget.rs`). Several
 //! prompts divide the rows of a pass, round robin, in chunks that end at page borders.

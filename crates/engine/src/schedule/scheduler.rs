@@ -18,6 +18,7 @@ use web_time::Instant;
 use super::{
     budget::{Average, PrefillBudget, Targets},
     followers::Followers,
+    goal::Goal,
     queue::QueueBound,
     resources::Resources,
     sequence::Sequence,
@@ -218,7 +219,7 @@ impl Scheduler {
         Self {
             slots: (0..resources.limits.sequences as u32).rev().collect(),
             budget: PrefillBudget::new(targets, resources.limits.rows)
-                .of_whole_passes(resources.runner.pipeline.streams),
+                .of_whole_passes(resources.runner.pipeline.streams.is_some()),
             resources,
             tokenizer,
             sequences: BTreeMap::new(),
@@ -261,6 +262,9 @@ impl Scheduler {
             self.status.ended += 1;
             return sequence.goal.finish(FinishReason::Length);
         }
+        sequence.decodes_prompt = matches!(sequence.goal, Goal::Text { .. })
+            && sequence.scores.is_none()
+            && self.resources.runner.pipeline.streams.is_some_and(|from| sequence.prompt < from);
         self.next_id += 1;
         let id = self.next_id;
         self.shares.enter(sequence.client.id);

@@ -24,8 +24,8 @@ pub(crate) enum Next {
         /// The position after the last.
         end: usize,
     },
-    /// Generated tokens that were run before a preemption, up to the position `end`, in the phase
-    /// of decoding.
+    /// Known tokens up to the position `end`, in the phase of decoding: those generated before a preemption, and those
+    /// of prompts that run so.
     Recompute {
         /// The position after the last.
         end: usize,
@@ -81,6 +81,8 @@ pub(crate) struct Sequence {
     pub(crate) verifying: bool,
     /// Whether the newest of its passes waits for its draw.
     pub(crate) awaits_draw: bool,
+    /// Whether its prompt runs as rows of decoding passes.
+    pub(crate) decodes_prompt: bool,
 }
 
 impl Sequence {
@@ -119,6 +121,7 @@ impl Sequence {
             drafter: None,
             verifying: false,
             awaits_draw: false,
+            decodes_prompt: false,
         }
     }
 
@@ -150,6 +153,11 @@ impl Sequence {
             true => Effort::FULL,
             false => self.effort,
         }
+    }
+
+    /// The positions of its prompt that run in the phase of prompts. Cached prefixes are those of the same phases.
+    pub(crate) fn prompt_rows(&self) -> usize {
+        if self.decodes_prompt { 0 } else { self.prompt }
     }
 
     /// Its tokens that cached prefixes can stand for, and one more, which is run: where the rows after
@@ -209,8 +217,8 @@ impl Sequence {
         if self.slot.is_none() || self.verifying || self.awaits_draw {
             return Next::Nothing;
         }
-        let agree = phases_agree && self.is_uniform();
-        let prompt_end = if agree { self.target } else { self.prompt.min(self.target) };
+        let agree = phases_agree && self.is_uniform() && !self.decodes_prompt;
+        let prompt_end = if agree { self.target } else { self.prompt_rows().min(self.target) };
         if self.submitted < prompt_end {
             Next::Prompt { end: prompt_end }
         } else if self.submitted + 1 < self.target {
@@ -365,6 +373,7 @@ impl Sequence {
     pub(crate) fn commit(&mut self, kv: &mut KvCache) {
         let shared = if self.is_uniform() { self.tokens.len() } else { self.prompt };
         let positions = self.computed.min(shared);
-        kv.commit(&mut self.pages, &self.tokens, self.prompt, positions);
+        let prompt = self.prompt_rows();
+        kv.commit(&mut self.pages, &self.tokens, prompt, positions);
     }
 }

@@ -148,7 +148,9 @@ pub(crate) fn alone_on(
     request: &Request,
 ) -> (Vec<PromptToken>, Vec<Token>) {
     let unbatched = Fake::default();
-    let unbatched = if fake.pipeline.phases_agree { unbatched } else { unbatched.with_phases() };
+    let mut unbatched =
+        if fake.pipeline.phases_agree { unbatched } else { unbatched.with_phases() };
+    unbatched.pipeline.streams = fake.pipeline.streams;
     let model = load(&unbatched, &plain().context(CONTEXT), windows);
     let mut request = request.clone();
     request.deadline = None;

@@ -18,4 +18,5 @@ mod scores;
 mod session;
 mod speculation;
 mod states;
+mod streams;
 mod values;

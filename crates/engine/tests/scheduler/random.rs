@@ -39,7 +39,8 @@ fn families() -> Vec<Family> {
     ];
     let mut families = Vec::new();
     for (windows, load, is_recurrent) in kinds {
-        for fake in [Fake::default(), Fake::default().with_phases()] {
+        let fake = Fake::default;
+        for fake in [fake(), fake().with_phases(), fake().streaming_from(100)] {
             let mut random = Random::new(3);
             let requests = (0..30)
                 .map(|_| request(&mut random))
@@ -134,6 +135,7 @@ fn schedule(family: &Family, seed: u64) -> Status {
     if !family.fake.pipeline.phases_agree {
         fake = fake.with_phases();
     }
+    fake.pipeline.streams = family.fake.pipeline.streams;
     if random.below(2) == 0 {
         // more that decode share their passes with prompts
         fake.pipeline.exact_rows = 1 + random.below(3);

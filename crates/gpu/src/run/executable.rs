@@ -43,6 +43,7 @@ use crate::{
 
 mod again;
 mod ahead;
+mod break_even;
 mod copies;
 mod host;
 mod lowered;
@@ -330,7 +331,7 @@ impl Executable for GpuExecutable {
             phases_agree: false,
             exact_rows: self.exact_rows(),
             late_draws: alone,
-            streams: !alone,
+            streams: self.host.as_ref().map(|host| host.stream_from),
         }
     }
 

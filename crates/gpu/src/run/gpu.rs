@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pelton_graph::{Backend, EffortMode, Error, Executable, Limits, Needs, Op, Plan, Rows};
+use pelton_graph::{
+    Backend, EffortMode, Error, Executable, HostExecutables, Limits, Needs, Op, Plan, Rows,
+};
 use pelton_weights::Checkpoint;
 
 use crate::{
@@ -131,7 +133,7 @@ impl Backend for Gpu {
         limits: Limits,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Box<dyn Executable>, Error> {
-        self.load_with_host(plan, checkpoint, limits, Vec::new(), progress)
+        self.load_with_host(plan, checkpoint, limits, HostExecutables::default(), progress)
     }
 
     fn load_with_host(
@@ -139,14 +141,14 @@ impl Backend for Gpu {
         plan: Plan,
         checkpoint: Arc<Checkpoint>,
         limits: Limits,
-        host: Vec<Box<dyn Executable>>,
+        host: HostExecutables,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Box<dyn Executable>, Error> {
         plan.check_accepted(self)?;
-        if host.len() != plan.host.len() {
+        if host.parts.len() != plan.host.len() {
             return Err(Error::Placement(format!(
                 "{} executables for {} feed-forwards in RAM, expected one for each",
-                host.len(),
+                host.parts.len(),
                 plan.host.len()
             )));
         }
@@ -156,6 +158,6 @@ impl Backend for Gpu {
         let file = tuning.as_deref();
         let (available, persistent) = (self.budget(), self.persistent);
         let load = Load { device, plan, limits, available, tuning: file, persistent };
-        Ok(Box::new(GpuExecutable::load(load, source, progress)?.with_host(host)))
+        Ok(Box::new(GpuExecutable::load(load, source, progress)?.with_host(host, file)?))
     }
 }

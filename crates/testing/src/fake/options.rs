@@ -32,7 +32,7 @@ impl Default for Fake {
             phases_agree: true,
             exact_rows: usize::MAX,
             late_draws: false,
-            streams: false,
+            streams: None,
         };
         Self {
             pipeline,
@@ -78,6 +78,12 @@ impl Fake {
     pub fn with_phases(mut self) -> Self {
         (self.pipeline.phases_agree, self.pipeline.exact_rows) = (false, 16);
         self
+    }
+
+    /// The backend that streams weights for prompts from this many tokens on, and whose phases differ.
+    pub fn streaming_from(mut self, tokens: usize) -> Self {
+        self.pipeline.streams = Some(tokens);
+        self.with_phases()
     }
 
     /// The backend with passes that take this time for each row.

@@ -20,9 +20,11 @@ pub(super) struct Host {
     /// The readback of the rows that a part reads.
     hop: wgpu::Buffer,
     /// Their values.
-    values: Vec<f32>,
+    pub(super) values: Vec<f32>,
     /// The rows of a pass of a part, which knows neither tokens nor positions.
-    rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
+    /// The tokens from which on a prompt is faster with streamed weights than as rows of decoding passes.
+    pub(super) stream_from: usize,
     /// Where the CPU's time went in the newest pass.
     pub(super) spent: Spent,
 }
@@ -58,6 +60,7 @@ impl Host {
             hop: device.buffer_for("rows for the host", bytes, usage)?,
             values: vec![0.0; bytes as usize / 4],
             rows: rows.map(|slot| Row { input: Input::Token(0), position: 0, slot }).collect(),
+            stream_from: 0,
             spent: Spent::default(),
         })
     }
@@ -141,7 +144,7 @@ impl Host {
 }
 
 /// A pass of a part over the values `[rows, width]` of rows.
-fn pass_of<'a>(rows: &'a [Row], values: &'a [f32]) -> Pass<'a> {
+pub(super) fn pass_of<'a>(rows: &'a [Row], values: &'a [f32]) -> Pass<'a> {
     let hidden = Hidden::Given(values);
     Pass { hidden, keeps_hidden: true, ..Pass::new(Phase::Decode, rows, &[]) }
 }

@@ -3,10 +3,13 @@
 //! A decoding pass is submitted up to each of them. Its rows then go to the host, which computes the part, and back. All
 //! other passes run the part on the GPU: its weights are streamed to places that parts share, and the kernels are those
 //! of resident weights. Passes have the same order on the GPU as without such parts.
+//!
+//! A stream takes as long for few rows as for many, so short prompts are faster as rows of decoding passes. The length
+//! from which on a prompt is streamed is fixed at load: no other request changes the kernels of a row.
 
-use std::{ops::Range, time::Instant};
+use std::{ops::Range, path::Path, time::Instant};
 
-use pelton_graph::{Error, Executable, HostPart, Pass, Phase};
+use pelton_graph::{Error, HostExecutables, HostPart, Pass, Phase};
 
 use super::{
     GpuExecutable,
@@ -15,12 +18,24 @@ use super::{
 };
 
 impl GpuExecutable {
-    /// The same with the executables of the parts of the host.
-    pub(in crate::run) fn with_host(mut self, parts: Vec<Box<dyn Executable>>) -> Self {
+    /// The same with what the host has. The file of choices remembers which prompts are streamed.
+    ///
+    /// # Errors
+    ///
+    /// If a measured pass of a part or a copy of its weights fails.
+    pub(in crate::run) fn with_host(
+        mut self,
+        HostExecutables { parts, stream_from }: HostExecutables,
+        choices: Option<&Path>,
+    ) -> Result<Self, Error> {
         if let Some(host) = &mut self.host {
             host.parts = parts;
+            host.stream_from = match stream_from {
+                Some(tokens) => tokens,
+                None => host.break_even(&self.device, &self.plan, choices)?,
+            };
         }
-        self
+        Ok(self)
     }
 
     /// Refuses passes that parts of the host do not allow.

@@ -1,0 +1,113 @@
+//! The length from which on a prompt is faster with streamed weights than as rows of decoding passes.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use pelton_graph::{Error, Plan};
+
+use super::host::{Host, pass_of};
+use crate::{
+    device::Device,
+    lower::{autotune, dispatch::EXACT_ROWS},
+};
+
+/// The longest prompt that is not streamed.
+const MOST: usize = 1 << 10;
+
+impl Host {
+    /// The length, a power of two. It is remembered, because another one can give another text.
+    pub(super) fn break_even(
+        &mut self,
+        device: &Device,
+        plan: &Plan,
+        choices: Option<&Path>,
+    ) -> Result<usize, Error> {
+        let owner = autotune::owner(device);
+        let bytes: usize =
+            plan.host_parts().iter().zip(&plan.weights).fold(0, |sum, (part, of)| {
+                sum + part.map_or(0, |_| of.dtype.bytes_of(of.len()).unwrap_or(0))
+            });
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let key = format!("stream {} parts of {bytes} bytes, {cores} threads", self.parts.len());
+        if let Some([tokens, _]) = choices.and_then(|file| autotune::remembered(file, &owner, &key))
+        {
+            return Ok(tokens);
+        }
+        let rows = self.rows.len().min(EXACT_ROWS).max(1);
+        let (streamed, decoded) = (self.stream_time(device)?, self.decode_time(plan, rows)?);
+        let tokens = power_below(rows as f64 * streamed.as_secs_f64() / decoded.as_secs_f64());
+        tracing::info!(?streamed, rows, ?decoded, tokens, "prompts that stream weights");
+        if let Some(file) = choices
+            && let Err(error) = autotune::remember(file, &owner, &key, [tokens, 0])
+        {
+            tracing::warn!(%error, file = %file.display(), "choices of kernels were not saved");
+        }
+        Ok(tokens)
+    }
+
+    /// The time in which all weights go to the GPU.
+    fn stream_time(&mut self, device: &Device) -> Result<Duration, Error> {
+        let begun = Instant::now();
+        self.stream.begin(device)?;
+        for part in 0..self.parts.len() {
+            self.stream.part(device, part)?;
+        }
+        device.wait()?;
+        Ok(begun.elapsed())
+    }
+
+    /// The time of a decoding pass of so many rows, the faster one of two.
+    fn decode_time(&mut self, plan: &Plan, rows: usize) -> Result<Duration, Error> {
+        // unlike rows, so that experts are chosen as by those of a text
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+        };
+        self.values.fill_with(&mut next);
+        let mut best = Duration::MAX;
+        for _ in 0..2 {
+            let begun = Instant::now();
+            for (part, executable) in plan.host.iter().zip(&mut self.parts) {
+                let len = rows * plan.buffer(part.entry).width;
+                let ticket =
+                    executable.submit(&pass_of(&self.rows[..rows], &self.values[..len]))?;
+                executable.take(ticket)?;
+            }
+            best = best.min(begun.elapsed());
+        }
+        Ok(best)
+    }
+}
+
+/// The greatest power of two that is at most `tokens`; 0 if that is less than 2, as no prompt is shorter than a token.
+fn power_below(tokens: f64) -> usize {
+    // a cast from a float saturates
+    match tokens.min(MOST as f64) as usize {
+        0 | 1 => 0,
+        most => 1 << most.ilog2(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_powers_of_two() {
+        for (tokens, expected) in [
+            (0.0, 0),
+            (1.9, 0),
+            (2.0, 2),
+            (47.9, 32),
+            (64.0, 64),
+            (1e9, MOST),
+            (f64::INFINITY, MOST),
+            (f64::NAN, MOST),
+        ] {
+            assert_eq!(power_below(tokens), expected, "{tokens}");
+        }
+    }
+}
