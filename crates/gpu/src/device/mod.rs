@@ -1,6 +1,7 @@
 //! GPUs: their adapters, capabilities and memory, and the open device.
 
 mod adapters;
+mod boxes;
 mod buffer_list;
 mod capabilities;
 mod checks;
@@ -13,6 +14,7 @@ mod source;
 mod wait;
 
 pub use adapters::{Adapter, Kind, adapters, choose};
+pub(crate) use boxes::{Inbox, Outbox};
 pub(crate) use buffer_list::BufferList;
 pub(crate) use capabilities::Capabilities;
 pub(crate) use checks::Checks;

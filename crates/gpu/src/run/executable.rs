@@ -367,7 +367,8 @@ impl Executable for GpuExecutable {
             repeat: pass.repeat,
         };
         let given = self.given(&run, words, pass.hidden.given());
-        let encoder = self.device.device.create_command_encoder(&Default::default());
+        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        self.enter_last(&mut encoder, &run.shape);
         let recorded = self.recorded(&run, encoder, given.as_ref());
         let ticket = self.in_flight.submit(&self.device, recorded, call, pass.repeat)?;
         self.redo.given.push_back(given);

@@ -1,6 +1,8 @@
 //! The memory of the KV caches, the sum of a load, and the checks whether it fits the GPU.
 
-use pelton_graph::{Error, KvType, Limits, Needs, Op, PAGE, Phase, Plan, Ranking, State, Values};
+use pelton_graph::{
+    BufferId, Error, HostPart, KvType, Limits, Needs, Op, PAGE, Phase, Plan, Ranking, State, Values,
+};
 
 use crate::{
     device::Device,
@@ -202,7 +204,7 @@ pub(crate) fn needs(device: &Device, plan: &Plan, limits: &Limits) -> Result<Nee
         .chain([
             Inputs::bytes(plan, limits)?,
             results_bytes(plan, limits)?,
-            hop_bytes(plan, limits),
+            hop_bytes(plan, limits).into_iter().fold(0, u64::saturating_add),
         ])
         .fold(0, u64::saturating_add);
     let attentions = attentions(plan, limits, table_pages(plan, limits));
@@ -233,10 +235,13 @@ fn results_bytes(plan: &Plan, limits: &Limits) -> Result<u64, Error> {
     Ok([ranks, read_back, before].into_iter().fold(sampling, u64::saturating_add))
 }
 
-/// Bytes of the readback of the values that go to the host in the middle of a decoding pass.
-pub(crate) fn hop_bytes(plan: &Plan, limits: &Limits) -> u64 {
-    let widths = plan.host.iter().map(|part| plan.buffer(part.entry).width);
-    4 * (limits.decode_rows() * widths.max().unwrap_or(0)) as u64
+/// Bytes of the values that go to the host in the middle of a decoding pass, and of those that come back.
+pub(crate) fn hop_bytes(plan: &Plan, limits: &Limits) -> [u64; 2] {
+    let bytes = |of: fn(&HostPart) -> BufferId| {
+        let widths = plan.host.iter().map(|part| plan.buffer(of(part)).width);
+        4 * (limits.decode_rows() * widths.max().unwrap_or(0)) as u64
+    };
+    [bytes(|part| part.entry), bytes(|part| part.exit)]
 }
 
 /// Elements of the results of a pass that are logits.

@@ -7,7 +7,7 @@ use pelton_graph::{
 };
 
 use crate::{
-    device::{Device, Submission},
+    device::{Device, Inbox, Outbox, Submission},
     run::memory::hop_bytes,
     weights::Stream,
 };
@@ -17,9 +17,10 @@ pub(super) struct Host {
     /// The executable of each part, for decoding passes.
     pub(super) parts: Vec<Box<dyn Executable>>,
     pub(super) stream: Stream,
-    /// The readback of the rows that a part reads.
-    hop: wgpu::Buffer,
-    /// Their values.
+    /// The rows that a part reads, on their way from the GPU, and its results on their way back.
+    inbox: Inbox,
+    outbox: Outbox,
+    /// The values of the rows.
     pub(super) values: Vec<f32>,
     /// The rows of a pass of a part, which knows neither tokens nor positions.
     pub(super) rows: Vec<Row>,
@@ -51,14 +52,14 @@ impl Host {
         limits: &Limits,
         stream: Stream,
     ) -> Result<Self, Error> {
-        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let bytes = hop_bytes(plan, limits);
+        let [to_host, back] = hop_bytes(plan, limits);
         let rows = 0..limits.decode_rows() as u32;
         Ok(Self {
             parts: Vec::new(),
             stream,
-            hop: device.buffer_for("rows for the host", bytes, usage)?,
-            values: vec![0.0; bytes as usize / 4],
+            inbox: Inbox::new(device, to_host, true)?,
+            outbox: Outbox::new(device, back, true)?,
+            values: vec![0.0; to_host as usize / 4],
             rows: rows.map(|slot| Row { input: Input::Token(0), position: 0, slot }).collect(),
             stream_from: 0,
             spent: Spent::default(),
@@ -72,7 +73,17 @@ impl Host {
         entry: &wgpu::Buffer,
         [rows, width]: [usize; 2],
     ) {
-        encoder.copy_buffer_to_buffer(entry, 0, &self.hop, 0, 4 * (rows * width) as u64);
+        self.inbox.receive(encoder, entry, 4 * (rows * width) as u64);
+    }
+
+    /// Records a copy of the results `[rows, width]` of a part to its `exit`.
+    pub(super) fn enter(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        exit: &wgpu::Buffer,
+        [rows, width]: [usize; 2],
+    ) {
+        self.outbox.send(encoder, exit, 4 * (rows * width) as u64);
     }
 
     /// Submits commands that end with such a copy.
@@ -84,43 +95,35 @@ impl Host {
     ) -> Submission {
         let begun = Instant::now();
         let index = device.queue.submit([commands]);
-        let len = 4 * (rows * width) as u64;
-        self.hop.slice(..len).map_async(wgpu::MapMode::Read, |_| {});
+        self.inbox.request(4 * (rows * width) as u64);
         let submission = device.submission(index);
         self.spent.ways.hop += begun.elapsed();
         submission
     }
 
-    /// Computes a part of a decoding pass once its rows have come, and writes the results to `exit`.
+    /// Computes a part of a decoding pass once its rows `[rows, width]` have come. A copy of the results that is
+    /// submitted afterwards has them.
     pub(super) fn compute(
         &mut self,
         device: &Device,
         part: usize,
         sent: &Submission,
-        exit: &wgpu::Buffer,
         [rows, width]: [usize; 2],
     ) -> Result<(), Error> {
-        let Self { parts, hop, values, spent, .. } = self;
+        let Self { parts, inbox, outbox, values, spent, .. } = self;
         let values = &mut values[..rows * width];
         let begun = Instant::now();
         let waited = device.wait_soon(sent);
         spent.ways.wait += begun.elapsed();
         let begun = Instant::now();
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(values);
-        let len = bytes.len() as u64;
-        let read = waited.and_then(|()| {
-            let view = hop.slice(..len).get_mapped_range();
-            bytes.copy_from_slice(&view.map_err(|error| device.fail(error.to_string()))?);
-            Ok(())
-        });
-        hop.unmap();
-        read?;
+        let taken = inbox.take(device, bytemuck::cast_slice_mut(values), waited.is_ok());
+        waited.and(taken)?;
         spent.ways.hop += begun.elapsed();
         let executable = &mut parts[part];
         let ticket = executable.submit(&pass_of(&self.rows[..rows], values))?;
         let outputs = executable.take(ticket)?;
         let begun = Instant::now();
-        device.queue.write_buffer(exit, 0, bytemuck::cast_slice(outputs.hidden));
+        outbox.put(device, bytemuck::cast_slice(outputs.hidden));
         spent.ways.hop += begun.elapsed();
         Ok(())
     }

@@ -79,23 +79,26 @@ impl GpuExecutable {
     fn decode_parts(&self, host: &mut Host, shape: &PassShape) -> Result<usize, Error> {
         let device = &self.device;
         let sizes = |part: &HostPart| [shape.rows, self.plan.buffer(part.entry).width];
-        let commands = |host: &mut Host, first: usize, part: &HostPart| {
+        let commands = |host: &mut Host, before: Option<&HostPart>, part: &HostPart| {
             let begun = Instant::now();
-            let mut encoder = self.recorded_steps(shape, first..part.steps.start);
+            let mut encoder = device.device.create_command_encoder(&Default::default());
+            let first = before.map_or(0, |part| part.steps.end);
+            before.inspect(|part| self.enter(host, &mut encoder, shape, part));
+            self.record_steps(&mut encoder, shape, first..part.steps.start);
             host.leave(&mut encoder, &self.buffers[part.entry.0], sizes(part));
             let commands = encoder.finish();
             host.spent.recording += begun.elapsed();
             commands
         };
         let parts = &self.plan.host;
-        let mut next = parts.first().map(|part| commands(host, 0, part));
+        let mut next = parts.first().map(|part| commands(host, None, part));
         let mut first = 0;
         for (i, part) in parts.iter().enumerate() {
             let Some(recorded) = next.take() else { break };
             let sent = host.send(device, recorded, sizes(part));
             first = part.steps.end;
-            next = parts.get(i + 1).map(|part| commands(host, first, part));
-            host.compute(device, i, &sent, &self.buffers[part.exit.0], sizes(part))?;
+            next = parts.get(i + 1).map(|after| commands(host, Some(part), after));
+            host.compute(device, i, &sent, sizes(part))?;
         }
         Ok(first)
     }
@@ -107,7 +110,9 @@ impl GpuExecutable {
         let mut first = 0;
         for (i, part) in self.plan.host.iter().enumerate() {
             let begun = Instant::now();
-            let commands = self.recorded_steps(shape, first..part.steps.start).finish();
+            let mut encoder = device.device.create_command_encoder(&Default::default());
+            self.record_steps(&mut encoder, shape, first..part.steps.start);
+            let commands = encoder.finish();
             let recorded = begun.elapsed();
             device.queue.submit([commands]);
             let submitted = begun.elapsed();
@@ -120,15 +125,34 @@ impl GpuExecutable {
         Ok(first)
     }
 
-    pub(super) fn recorded_steps(
+    pub(super) fn record_steps(
         &self,
+        encoder: &mut wgpu::CommandEncoder,
         shape: &PassShape,
         steps: Range<usize>,
-    ) -> wgpu::CommandEncoder {
-        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+    ) {
         let mut compute = encoder.begin_compute_pass(&Default::default());
         self.dispatches(shape, steps).for_each(|step| step.record(&mut compute));
-        drop(compute);
-        encoder
+    }
+
+    /// Records a copy of the results of a part of the host.
+    fn enter(
+        &self,
+        host: &Host,
+        encoder: &mut wgpu::CommandEncoder,
+        shape: &PassShape,
+        part: &HostPart,
+    ) {
+        let size = [shape.rows, self.plan.buffer(part.exit).width];
+        host.enter(encoder, &self.buffers[part.exit.0], size);
+    }
+
+    /// Records the copy with which the steps after the last part of the host begin, if it has run in this pass.
+    pub(super) fn enter_last(&self, encoder: &mut wgpu::CommandEncoder, shape: &PassShape) {
+        if let (Phase::Decode, Some(host), Some(part)) =
+            (shape.phase, &self.host, self.plan.host.last())
+        {
+            self.enter(host, encoder, shape, part);
+        }
     }
 }

@@ -67,7 +67,9 @@ impl GpuExecutable {
     fn run_with_host(&mut self, shape: &PassShape) -> Result<Spent, Error> {
         let first = self.run_host(shape)?;
         let begun = Instant::now();
-        let encoder = self.recorded_steps(shape, first..self.plan.steps.len());
+        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        self.enter_last(&mut encoder, shape);
+        self.record_steps(&mut encoder, shape, first..self.plan.steps.len());
         let recording = begun.elapsed();
         self.device.queue.submit([encoder.finish()]);
         let submitted = begun.elapsed();

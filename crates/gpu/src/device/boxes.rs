@@ -1,0 +1,223 @@
+//! Memory of the host that a GPU copies to and from in the middle of a pass.
+//!
+//! Vulkan's memory stays mapped, and the host reads and writes it without a call of the driver. Elsewhere, and where the
+//! memory is not coherent, it is a buffer that is mapped each time, and a write to the queue.
+
+use std::ptr::NonNull;
+
+use pelton_graph::Error;
+
+use super::Device;
+
+/// Memory to which the GPU copies values for the host.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    buffer: wgpu::Buffer,
+    mapped: Option<Mapped>,
+}
+
+/// Memory from which the GPU copies values of the host.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    buffer: wgpu::Buffer,
+    mapped: Option<Mapped>,
+}
+
+impl Inbox {
+    /// An inbox of so many bytes, which stays mapped if the driver allows that and `lasting` asks for it.
+    pub(crate) fn new(device: &Device, bytes: u64, lasting: bool) -> Result<Self, Error> {
+        let usage = wgpu::BufferUsages::COPY_DST;
+        if let Some((buffer, mapped)) = Mapped::new(device, bytes, usage, lasting) {
+            return Ok(Self { buffer, mapped: Some(mapped) });
+        }
+        let usage = usage | wgpu::BufferUsages::MAP_READ;
+        let buffer = device.buffer_for("values for the host", bytes, usage)?;
+        Ok(Self { buffer, mapped: None })
+    }
+
+    /// Records a copy of the first `bytes` of a buffer.
+    pub(crate) fn receive(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        from: &wgpu::Buffer,
+        bytes: u64,
+    ) {
+        encoder.copy_buffer_to_buffer(from, 0, &self.buffer, 0, bytes);
+        if self.mapped.is_some() {
+            let state = wgpu::BufferUses::MAP_READ;
+            let read = wgpu::BufferTransition { buffer: &self.buffer, state };
+            encoder.transition_resources([read].into_iter(), std::iter::empty());
+        }
+    }
+
+    /// Asks for the first `bytes`, after the submission of the copy.
+    pub(crate) fn request(&self, bytes: u64) {
+        if self.mapped.is_none() {
+            self.buffer.slice(..bytes).map_async(wgpu::MapMode::Read, |_| {});
+        }
+    }
+
+    /// Takes what was asked for, once the submission has ended; `ended` is false if it cannot be waited for.
+    pub(crate) fn take(&self, device: &Device, out: &mut [u8], ended: bool) -> Result<(), Error> {
+        if let Some(mapped) = &self.mapped {
+            if ended {
+                mapped.read(out);
+            }
+            return Ok(());
+        }
+        let read = match ended {
+            true => {
+                let view = self.buffer.slice(..out.len() as u64).get_mapped_range();
+                view.map(|view| out.copy_from_slice(&view))
+                    .map_err(|error| device.fail(error.to_string()))
+            }
+            false => Ok(()),
+        };
+        self.buffer.unmap();
+        read
+    }
+}
+
+impl Outbox {
+    /// An outbox of so many bytes, as [`Inbox::new`].
+    pub(crate) fn new(device: &Device, bytes: u64, lasting: bool) -> Result<Self, Error> {
+        let usage = wgpu::BufferUsages::COPY_SRC;
+        if let Some((buffer, mapped)) = Mapped::new(device, bytes, usage, lasting) {
+            return Ok(Self { buffer, mapped: Some(mapped) });
+        }
+        let usage = usage | wgpu::BufferUsages::COPY_DST;
+        let buffer = device.buffer_for("values of the host", bytes, usage)?;
+        Ok(Self { buffer, mapped: None })
+    }
+
+    /// Lays values in, for a copy that is submitted afterwards. Earlier copies must have ended.
+    pub(crate) fn put(&self, device: &Device, values: &[u8]) {
+        match &self.mapped {
+            Some(mapped) => mapped.write(values),
+            None => device.queue.write_buffer(&self.buffer, 0, values),
+        }
+    }
+
+    /// Records a copy of the first `bytes` to a buffer.
+    pub(crate) fn send(&self, encoder: &mut wgpu::CommandEncoder, to: &wgpu::Buffer, bytes: u64) {
+        encoder.copy_buffer_to_buffer(&self.buffer, 0, to, 0, bytes);
+    }
+}
+
+/// The mapped memory of a buffer, valid as long as the buffer.
+#[derive(Debug)]
+struct Mapped {
+    memory: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the memory belongs to no thread
+unsafe impl Send for Mapped {}
+// SAFETY: an inbox only reads and an outbox only writes. Writers from several threads would mix their bytes, which all bit
+// patterns allow
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    #[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
+    fn new(
+        device: &Device,
+        bytes: u64,
+        usage: wgpu::BufferUsages,
+        lasting: bool,
+    ) -> Option<(wgpu::Buffer, Self)> {
+        use wgpu::hal::{Device as _, api::Vulkan};
+
+        let size = bytes.max(4).next_multiple_of(4);
+        let is_inbox = usage.contains(wgpu::BufferUsages::COPY_DST);
+        let uses = match is_inbox {
+            true => wgpu::BufferUses::MAP_READ | wgpu::BufferUses::COPY_DST,
+            false => wgpu::BufferUses::MAP_WRITE | wgpu::BufferUses::COPY_SRC,
+        };
+        let label = Some("values between the host and the GPU");
+        let descriptor = wgpu::hal::BufferDescriptor {
+            label,
+            size,
+            usage: uses,
+            memory_flags: wgpu::hal::MemoryFlags::PREFER_COHERENT,
+        };
+        if !lasting {
+            return None;
+        }
+        // SAFETY: the handle is used for one buffer, and the guard keeps the device alive
+        let vulkan = unsafe { device.device.as_hal::<Vulkan>() }?;
+        // SAFETY: the size is not 0, and the buffer goes to the device that it is of
+        let buffer = unsafe { vulkan.create_buffer(&descriptor) }.ok()?;
+        // SAFETY: the buffer has these bytes and can be mapped
+        let mapping = unsafe { vulkan.map_buffer(&buffer, 0..size) };
+        let Some(mapping) = mapping.ok().filter(|mapping| mapping.is_coherent) else {
+            // SAFETY: no command has used it
+            unsafe { vulkan.destroy_buffer(buffer) };
+            return None;
+        };
+        let len = usize::try_from(size).ok()?;
+        // SAFETY: the mapping has these bytes, and nothing else uses them yet
+        unsafe { mapping.ptr.as_ptr().write_bytes(0, len) };
+        drop(vulkan);
+        let descriptor = wgpu::BufferDescriptor { label, size, usage, mapped_at_creation: false };
+        // SAFETY: the buffer is of this device and this size, allows the usage, and is filled with zeros
+        let buffer = unsafe { device.device.create_buffer_from_hal::<Vulkan>(buffer, &descriptor) };
+        Some((buffer, Self { memory: mapping.ptr, len }))
+    }
+
+    /// Metal's devices share their memory with the host, and browsers have no such memory.
+    #[cfg(any(target_vendor = "apple", target_family = "wasm"))]
+    fn new(_: &Device, _: u64, _: wgpu::BufferUsages, _: bool) -> Option<(wgpu::Buffer, Self)> {
+        None
+    }
+
+    fn read(&self, out: &mut [u8]) {
+        let len = out.len().min(self.len);
+        // SAFETY: the memory has these bytes as long as its buffer, which lies beside it
+        unsafe { self.memory.copy_to_nonoverlapping(NonNull::from(&mut *out).cast(), len) };
+    }
+
+    fn write(&self, values: &[u8]) {
+        let len = values.len().min(self.len);
+        // SAFETY: as above
+        unsafe { self.memory.copy_from_nonoverlapping(NonNull::from(values).cast(), len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pelton_testing::{Need, skip};
+
+    use super::*;
+    use crate::device::{Checks, adapters};
+
+    /// Values come back as they were sent, whether the memory stays mapped or not.
+    #[test]
+    fn values_come_back() {
+        let Some(adapter) = adapters().into_iter().next() else {
+            return skip(Need::Gpu, "no Vulkan, Metal or DX12 adapter, not even in software");
+        };
+        let device = Device::open(&adapter, Checks::default()).unwrap();
+        for lasting in [true, false] {
+            let own = device.buffer("values", 64).unwrap();
+            let (outbox, inbox) =
+                (Outbox::new(&device, 64, lasting), Inbox::new(&device, 64, lasting));
+            let (outbox, inbox) = (outbox.unwrap(), inbox.unwrap());
+            let is_vulkan = device.device.adapter_info().backend == wgpu::Backend::Vulkan;
+            let expected = lasting && is_vulkan;
+            assert_eq!([inbox.mapped.is_some(), outbox.mapped.is_some()], [expected; 2]);
+            for round in 0..5_u8 {
+                let values: Vec<u8> = (0..48).map(|i| 3 * i + round).collect();
+                outbox.put(&device, &values);
+                let mut encoder = device.device.create_command_encoder(&Default::default());
+                outbox.send(&mut encoder, &own, 48);
+                inbox.receive(&mut encoder, &own, 48);
+                let index = device.queue.submit([encoder.finish()]);
+                inbox.request(48);
+                device.wait_until(&device.submission(index)).unwrap();
+                let mut found = [0; 48];
+                inbox.take(&device, &mut found, true).unwrap();
+                assert_eq!(found[..], values);
+            }
+        }
+    }
+}
