@@ -4,7 +4,10 @@ use std::{fmt, ops::Range};
 
 use pelton_graph::{Limits, Needs, Op, Plan};
 
-use crate::host::{FeedForwards, HostShare};
+use crate::{
+    host::{FeedForwards, HostShare},
+    predict::Prediction,
+};
 
 /// The part of a model that each device has, and the memory that it takes there. It displays as a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub struct Placement {
     pub rows: usize,
     /// The devices, in the order in which a pass goes through them.
     pub devices: Vec<DeviceShare>,
+    /// The predicted speed; `None` if rates of the devices are not known.
+    pub prediction: Option<Prediction>,
 }
 
 /// The part of a model that a device has.
@@ -43,9 +48,9 @@ pub struct DeviceShare {
 
 impl Placement {
     /// The placement of a load with these limits.
-    pub fn new(limits: &Limits, devices: Vec<DeviceShare>) -> Self {
+    pub fn new(limits: &Limits, devices: Vec<DeviceShare>, prediction: Option<Prediction>) -> Self {
         let &Limits { context, sequences, rows, .. } = limits;
-        Self { context, sequences, rows, devices }
+        Self { context, sequences, rows, devices, prediction }
     }
 
     /// A key of the software's version, of the devices and of their layers. Where it differs, the same request can have
@@ -130,7 +135,7 @@ fn named(&Range { start, end }: &Range<usize>) -> Option<String> {
 
 impl fmt::Display for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { context, sequences, rows, devices } = self;
+        let Self { context, sequences, rows, devices, prediction } = self;
         let plural = if *sequences == 1 { "" } else { "s" };
         write!(f, "placement (context {context}, {sequences} sequence{plural}, rows {rows})")?;
         for share in devices {
@@ -144,7 +149,10 @@ impl fmt::Display for Placement {
                 write!(f, "; {} are free", Size(budget))?;
             }
         }
-        Ok(())
+        match prediction {
+            Some(prediction) => write!(f, "\n  {prediction}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -184,7 +192,13 @@ mod tests {
         assert_eq!(parts(&[1, 3]), ["layer 0 and the embedding", "layers 1-2", "the output"]);
         let needs = Needs { weights: 3 << 20, mapped: 20 << 30, ..Needs::default() };
         let share = DeviceShare::new("cpu", &plan, needs, Some(24 << 30));
-        let placement = Placement { context: 4096, sequences: 1, rows: 512, devices: vec![share] };
+        let placement = Placement {
+            context: 4096,
+            sequences: 1,
+            rows: 512,
+            devices: vec![share],
+            prediction: None,
+        };
         assert_eq!(
             placement.to_string(),
             "placement (context 4096, 1 sequence, rows 512)\n  cpu: layers 0-2, the embedding and the \
