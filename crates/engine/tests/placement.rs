@@ -316,7 +316,7 @@ fn feed_forwards_leave_before_layers() {
 
 #[test]
 fn feed_forwards_that_are_given() {
-    use pelton::HostLayers::{Auto, First};
+    use pelton::HostLayers::{Auto, First, IfAny};
     let file = file();
     let plenty = 1 << 40;
     let of = |has_host, options: LoadOptions| {
@@ -328,6 +328,9 @@ fn feed_forwards_that_are_given() {
     }
     // they fit
     assert_eq!(in_ram(&of(true, options().host_ffn(Auto)).unwrap()), 0);
+    // as llama.cpp does in a model without experts, whose feed-forwards may leave
+    assert_eq!(in_ram(&of(true, options().host_experts(IfAny(3))).unwrap()), 0);
+    assert_eq!(in_ram(&of(true, options().host_experts(IfAny(3)).host_ffn(First(2))).unwrap()), 2);
     // next to whole layers
     let both = of(true, options().host_ffn(First(5)).gpu_layers(6)).unwrap();
     assert_eq!((in_ram(&both), on_card(&both)), (2, 5), "{both}");

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use pelton_graph::{Backend, BuildOptions, Error as GraphError, Limits, Plan};
+use pelton_graph::{Backend, BuildOptions, Error as GraphError, Limits, Plan, used_experts};
 use pelton_place::{
     DeviceShare, FeedForwards, HostParts, Placement, Split, balance, borders, cut, file_bytes,
     host_parts, limits_of,
@@ -355,7 +355,16 @@ pub(crate) fn choose(
         let what = format!("{:?} layers on one device, expected several GPUs", options.split);
         return Err(GraphError::Placement(what).into());
     }
-    let (which, layers) = match (options.host_experts, options.host_ffn) {
+    let has_experts = plan.steps.iter().any(|step| used_experts(&step.op).is_some());
+    let experts = match options.host_experts {
+        Some(HostLayers::IfAny(_)) if !has_experts => {
+            tracing::warn!("experts in RAM, but the model has no experts: nothing is kept there");
+            None
+        }
+        Some(HostLayers::IfAny(layers)) => Some(HostLayers::First(layers)),
+        other => other,
+    };
+    let (which, layers) = match (experts, options.host_ffn) {
         (Some(_), Some(_)) => {
             let what =
                 "layers for experts and layers for feed-forwards in RAM, expected one of both";
