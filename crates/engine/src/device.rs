@@ -6,6 +6,8 @@ use pelton_cpu::Cpu;
 use pelton_graph::Backend;
 
 use crate::{Error, model::placement::Devices};
+#[cfg(feature = "gpu")]
+use crate::rates::KnownRates;
 
 /// Where a model runs.
 ///
@@ -198,7 +200,8 @@ impl Device {
         #[cfg(feature = "gpu")]
         let next_to = |all, spills| {
             let mapped: Arc<dyn Backend> = Arc::new(own.clone().in_file_order());
-            Devices { all, ram: Some(cpu()), mapped: Some(mapped), spills }
+            let rates = Arc::new(KnownRates::of_user());
+            Devices { all, ram: Some(cpu()), mapped: Some(mapped), spills, rates }
         };
         match self {
             Self::Cpu => Ok((Devices::one(cpu()), None)),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pelton::{
     Checkpoint, Engine, Error, LoadOptions, Needs, Placement, Sampling,
-    graph::{Backend, Error as GraphError, Executable, Limits, Op, Plan},
+    graph::{Backend, Error as GraphError, Executable, Limits, LinkRates, Op, Plan, Rates},
 };
 use pelton_cpu::Cpu;
 use pelton_quant::DType;
@@ -59,6 +59,16 @@ impl Backend for Card {
 
     fn budget(&self) -> Option<u64> {
         Some(self.memory)
+    }
+
+    fn rates_key(&self) -> Option<String> {
+        // a driver in software has none
+        (self.memory > 1 << 39).then(|| "card".to_owned())
+    }
+
+    fn measure_rates(&self) -> Result<Rates, GraphError> {
+        let link = Some(LinkRates { up: 2e9, hop: 1e-4 });
+        Ok(Rates { read: 1e9, step: 1e-6, multiply: None, link })
     }
 
     fn load(
@@ -371,4 +381,52 @@ fn texts_with_feed_forwards_in_ram() {
     let (got, device) = text(true, options().host_ffn(pelton::HostLayers::First(3)));
     assert_eq!(got, expected);
     assert!(device.ends_with(", cpu with the feed-forwards of layers 0-2"), "{device}");
+}
+
+/// A speed is predicted once all rates are measured, and the measurement happens when it is asked for.
+#[test]
+fn predicted_speeds() {
+    use pelton::HostLayers::First;
+    let file = file();
+    let engine = of_cards(&[1 << 40, 1 << 40], false, true);
+    let of = |options: LoadOptions| engine.placement(file.path(), &options).unwrap().prediction;
+    assert_eq!(engine.unmeasured(), ["cpu", "card", "card"]);
+    assert_eq!(of(options()), None);
+    engine.measure().unwrap();
+    assert!(engine.unmeasured().is_empty());
+    let counts = |options| {
+        let prediction = of(options).unwrap();
+        assert_eq!(prediction.depth, 128);
+        let terms = prediction.terms.iter();
+        let counts: Vec<_> = terms.map(|term| (term.name.clone(), term.count)).collect();
+        (
+            counts
+                .into_iter()
+                .filter(|(name, _)| name == "hops")
+                .map(|(_, count)| count)
+                .sum::<usize>(),
+            prediction,
+        )
+    };
+    // from one card to the other, and the token back
+    let (hops, whole) = counts(options());
+    assert_eq!((hops, whole.terms.len(), whole.prompt.is_none()), (2, 3, true));
+    // from the CPU to the first card, to the second one, and back
+    assert_eq!(counts(options().gpu_layers(5)).0, 3);
+    // to the CPU and back for each of five feed-forwards too
+    let (hops, hosted) = counts(options().host_ffn(First(5)));
+    assert_eq!((hops, hosted.terms[0].name.as_str()), (7, "RAM"));
+    let read: [u64; 2] =
+        [whole, hosted.clone()].map(|all| all.terms.iter().map(|term| term.bytes).sum());
+    assert!(read[0].abs_diff(read[1]) < 8, "the same weights on other devices: {read:?}");
+    // matrices of five layers in Q8_0, at the rate of the link
+    let prompt = hosted.prompt.unwrap();
+    assert_eq!(prompt.rows, 64);
+    assert!(prompt.bytes > 5 * 3 * 256 * 512, "{prompt:?}");
+    assert!((prompt.stream.as_secs_f64() - prompt.bytes as f64 / 2e9).abs() < 1e-8);
+
+    let software = of_cards(&[1 << 30], false, true);
+    assert!(software.unmeasured().is_empty());
+    software.measure().unwrap();
+    assert_eq!(software.placement(file.path(), &options()).unwrap().prediction, None);
 }

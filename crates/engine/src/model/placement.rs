@@ -13,11 +13,12 @@ use pelton_place::{
 };
 use pelton_weights::Checkpoint;
 
-use super::{draft, value_plans};
+use super::{draft, predicted, value_plans};
 use crate::{
     Error,
     api::{HostLayers, LoadOptions},
     kv,
+    rates::KnownRates,
 };
 
 /// The devices that an engine has opened.
@@ -31,6 +32,8 @@ pub(crate) struct Devices {
     pub(crate) mapped: Option<Arc<dyn Backend>>,
     /// Whether layers leave the GPU where a model does not fit.
     pub(crate) spills: bool,
+    /// The rates by which their speed is predicted.
+    pub(crate) rates: Arc<KnownRates>,
 }
 
 /// The devices of a model, of which feed-forwards of the first layers may be on the CPU.
@@ -74,12 +77,20 @@ impl<'a> Chosen<'a> {
 impl Devices {
     /// A single device.
     pub(crate) fn one(main: Arc<dyn Backend>) -> Self {
-        Self { all: vec![main], ram: None, mapped: None, spills: false }
+        let rates = Arc::new(KnownRates::of_user());
+        Self { all: vec![main], ram: None, mapped: None, spills: false, rates }
     }
 
     /// The device that has a model that is not shared, and the output of one that is.
     pub(crate) fn main(&self) -> &Arc<dyn Backend> {
         &self.all[self.all.len() - 1]
+    }
+
+    /// The devices by whose rates the speed is predicted: all, and the CPU next to them. None where one of them has no
+    /// rates.
+    pub(crate) fn measured(&self) -> impl Iterator<Item = &Arc<dyn Backend>> {
+        let has_rates = self.all.iter().all(|device| device.rates_key().is_some());
+        self.ram.iter().chain(&self.mapped).chain(&self.all).filter(move |_| has_rates)
     }
 
     /// The names of all.
@@ -97,11 +108,13 @@ pub(crate) struct Placed {
     split: Option<Split>,
     /// The GPUs with feed-forwards on the CPU, which are the last devices.
     host: Vec<Arc<HostParts>>,
+    rates: Arc<KnownRates>,
 }
 
 impl Placed {
-    pub(crate) fn one(backend: Arc<dyn Backend>) -> Self {
-        Self { last: Arc::clone(&backend), backend, split: None, host: Vec::new() }
+    /// A model on one device.
+    pub(crate) fn one(backend: Arc<dyn Backend>, rates: Arc<KnownRates>) -> Self {
+        Self { last: Arc::clone(&backend), backend, split: None, host: Vec::new(), rates }
     }
 
     /// The whole model on the only GPU.
@@ -109,7 +122,8 @@ impl Placed {
         let mut all = chosen.all();
         let backend = all.swap_remove(all.len() - 1);
         let last = Arc::clone(chosen.devices.main());
-        Self { backend, last, split: None, host: chosen.host.clone() }
+        let rates = Arc::clone(&chosen.devices.rates);
+        Self { backend, last, split: None, host: chosen.host.clone(), rates }
     }
 
     /// The layers of a plan on several devices, cut before each of `layers`.
@@ -121,7 +135,8 @@ impl Placed {
         let last = Arc::clone(chosen.devices.main());
         let split = Split::new(devices, layers)?;
         let (backend, host) = (Arc::new(split.clone()), chosen.host.clone());
-        Ok(Self { backend, last, split: Some(split), host })
+        let rates = Arc::clone(&chosen.devices.rates);
+        Ok(Self { backend, last, split: Some(split), host, rates })
     }
 
     /// The part of each device.
@@ -184,7 +199,8 @@ impl Placed {
             };
             shares.insert(0, before.with_host(share));
         }
-        Ok(Placement::new(limits, shares))
+        let placed = predicted::Placed { parts: &self.parts(plan)?, host: &self.host };
+        Ok(Placement::new(limits, shares, predicted::speed(&placed, limits, &self.rates)))
     }
 
     /// Refuses a placement of a plan that is not fused, if a device has too little memory for it.
@@ -442,7 +458,7 @@ fn choose_layers(chosen: &Chosen<'_>, plan: &Plan, options: &LoadOptions) -> Res
     if let Some(count) = options.gpu_layers {
         // the output counts as a layer
         return match (plan.shape.layers + 1).saturating_sub(count) {
-            _ if count == 0 => Ok(Placed::one(Arc::clone(ram))),
+            _ if count == 0 => Ok(Placed::one(Arc::clone(ram), Arc::clone(&devices.rates))),
             0 => best(None),
             first => best(Some(first)),
         };
@@ -475,7 +491,7 @@ fn choose_layers(chosen: &Chosen<'_>, plan: &Plan, options: &LoadOptions) -> Res
     if !devices.spills {
         return best(None);
     }
-    let placed = Placed::one(Arc::clone(ram));
+    let placed = Placed::one(Arc::clone(ram), Arc::clone(&devices.rates));
     placed.check(plan, options).map(|()| placed)
 }
 
