@@ -10,6 +10,7 @@ use crate::{
     Device, Error, LoadOptions, Model, ModelSource, SpeechModel, SpeechOptions,
     built_in::{built_in, built_in_speech},
     model::placement::{self, Devices},
+    more_gpus::MoreGpus,
     rates::KnownRates,
 };
 
@@ -103,9 +104,24 @@ impl Engine {
         assert!(!all.is_empty(), "no backends, expected one or several");
         let rates = Arc::new(KnownRates::new(None));
         let ram: Option<Arc<dyn Backend>> = Some(Arc::new(ram));
-        let devices = Devices { all, ram, mapped: None, spills, rates };
+        let devices = Devices { all, more: None, ram, mapped: None, spills, rates };
         let device = devices.names().into();
         Self { devices, device, threads: 1 }
+    }
+
+    /// As [`Device::Auto`] on several GPUs: a model is on the first backend if it fits that, else on the fewest that hold
+    /// it, else on the first one and on the one for the layers that leave it. It needs the feature `unstable`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no backend.
+    #[cfg(feature = "unstable")]
+    pub fn with_auto(mut all: Vec<Arc<dyn Backend>>, ram: impl Backend + 'static) -> Self {
+        assert!(!all.is_empty(), "no backends, expected one or several");
+        let more = all.split_off(1);
+        let mut engine = Self::with_devices(all, ram, true);
+        engine.devices.more = Some(Arc::new(MoreGpus::new(move || more.clone())));
+        engine
     }
 
     /// The name of the backend: `cpu`, or that of the GPU.

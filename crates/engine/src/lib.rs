@@ -57,6 +57,7 @@ mod engine;
 mod error;
 mod kv;
 mod model;
+mod more_gpus;
 mod rates;
 mod schedule;
 mod session;

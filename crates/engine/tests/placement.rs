@@ -430,3 +430,69 @@ fn predicted_speeds() {
     software.measure().unwrap();
     assert_eq!(software.placement(file.path(), &options()).unwrap().prediction, None);
 }
+
+/// The automatic choice has the first card, then the fewest that hold the model, then the CPU.
+#[test]
+fn the_fewest_cards_that_hold_the_model() {
+    let file = file();
+    let enough = enough();
+    let of = |memories: &[u64], options: LoadOptions| {
+        let card = |&memory| -> Arc<dyn Backend> {
+            Arc::new(Card { cpu: Cpu::new(1), memory, has_host: true })
+        };
+        let engine = Engine::with_auto(memories.iter().map(card).collect(), Cpu::new(1));
+        let placement = engine.placement(file.path(), &options).unwrap();
+        for share in &placement.devices {
+            assert!(share.budget.is_none_or(|budget| share.needs.most() <= budget), "{placement}");
+        }
+        placement
+    };
+    let names = |placement: &Placement| -> Vec<String> {
+        placement.devices.iter().map(|share| share.device.clone()).collect()
+    };
+    assert_eq!(names(&of(&[enough; 4], options())), ["card"]);
+    let two = of(&[enough * 2 / 3; 4], options());
+    assert_eq!((names(&two).len(), layers(&two)), (2, vec![4, 4]), "{two}");
+    let three = of(&[enough / 2; 4], options());
+    assert_eq!((names(&three).len(), layers(&three).iter().sum::<usize>()), (3, 8), "{three}");
+    // the largest ones, in their order
+    let largest = of(&[enough / 2, enough / 8, enough * 9 / 10], options());
+    assert_eq!(names(&largest), ["card", "card"], "{largest}");
+    assert_eq!(largest.devices[0].budget, Some(enough / 2), "{largest}");
+    // all together do not suffice, or the devices of layers are given
+    for placement in [
+        of(&[enough / 8; 2], options()),
+        of(&[enough * 2 / 3; 4], options().gpu_layers(3)),
+        of(&[enough * 2 / 3; 4], options().host_ffn(pelton::HostLayers::Auto)),
+    ] {
+        assert_eq!(names(&placement), ["cpu", "card"], "{placement}");
+    }
+    // one card does not wait for others that nobody opened
+    assert_eq!(names(&of(&[enough * 2 / 3], options())), ["cpu", "card"]);
+}
+
+/// The text of a model over several cards is that of one, and its devices are named.
+#[test]
+fn a_text_of_the_automatic_choice() {
+    let file = file();
+    let enough = enough();
+    let text = |memories: &[u64]| {
+        let card = |&memory| -> Arc<dyn Backend> {
+            Arc::new(Card { cpu: Cpu::new(1), memory, has_host: true })
+        };
+        let engine = Engine::with_auto(memories.iter().map(card).collect(), Cpu::new(1));
+        let model = engine.load(file.path(), &options()).unwrap();
+        let request = pelton::GenerateOptions::default()
+            .max_tokens(12)
+            .ignore_eos(true)
+            .sampling(Sampling::greedy());
+        let prompt: Vec<u32> = (0..70).collect();
+        let ids = model.generate(prompt, request).unwrap().map(|token| token.unwrap().id);
+        (ids.collect::<Vec<u32>>(), model.summary().device)
+    };
+    let (expected, device) = text(&[enough]);
+    assert_eq!(device, "card");
+    let (got, device) = text(&[enough * 2 / 3; 2]);
+    assert_eq!(got, expected);
+    assert!(device.contains("card with layers 4-7") && !device.contains("cpu"), "{device}");
+}

@@ -4,7 +4,7 @@
 //! feed-forwards of the first layers leave a GPU, as few as the memory allows; where these do not suffice, whole layers do.
 //! Keys and values stay with their layer.
 
-use std::sync::Arc;
+use std::{cmp::Reverse, sync::Arc};
 
 use pelton_graph::{Backend, BuildOptions, Error as GraphError, Limits, Plan, used_experts};
 use pelton_place::{
@@ -18,6 +18,7 @@ use crate::{
     Error,
     api::{HostLayers, LoadOptions},
     kv,
+    more_gpus::MoreGpus,
     rates::KnownRates,
 };
 
@@ -26,6 +27,8 @@ use crate::{
 pub(crate) struct Devices {
     /// The devices that were chosen, in the order of their layers: one, or several GPUs.
     pub(crate) all: Vec<Arc<dyn Backend>>,
+    /// Further GPUs for models that do not fit the single one, where the choice is automatic.
+    pub(crate) more: Option<Arc<MoreGpus>>,
     /// The CPU next to a GPU.
     pub(crate) ram: Option<Arc<dyn Backend>>,
     /// The same CPU, whose models have no copies of weights next to those in the map of their file.
@@ -78,7 +81,7 @@ impl Devices {
     /// A single device.
     pub(crate) fn one(main: Arc<dyn Backend>) -> Self {
         let rates = Arc::new(KnownRates::of_user());
-        Self { all: vec![main], ram: None, mapped: None, spills: false, rates }
+        Self { all: vec![main], more: None, ram: None, mapped: None, spills: false, rates }
     }
 
     /// The device that has a model that is not shared, and the output of one that is.
@@ -90,7 +93,20 @@ impl Devices {
     /// rates.
     pub(crate) fn measured(&self) -> impl Iterator<Item = &Arc<dyn Backend>> {
         let has_rates = self.all.iter().all(|device| device.rates_key().is_some());
-        self.ram.iter().chain(&self.mapped).chain(&self.all).filter(move |_| has_rates)
+        let more = self.more.iter().flat_map(|more| more.opened());
+        self.ram.iter().chain(&self.mapped).chain(&self.all).chain(more).filter(move |_| has_rates)
+    }
+
+    /// The `count` GPUs with the most free memory, of the single one and those next to it.
+    fn largest(&self, count: usize, options: &LoadOptions) -> Self {
+        let more = self.more.iter().flat_map(|more| more.all());
+        let all: Vec<_> = self.all.iter().chain(more).collect();
+        let mut numbers: Vec<usize> = (0..all.len()).collect();
+        numbers.sort_by_key(|&number| Reverse(budget(options, all[number].as_ref())));
+        numbers.truncate(count);
+        numbers.sort_unstable();
+        let all = numbers.into_iter().map(|number| Arc::clone(all[number])).collect();
+        Self { all, more: None, ..self.clone() }
     }
 
     /// The names of all.
@@ -367,6 +383,43 @@ pub(crate) fn choose(
     plan: &Plan,
     options: &LoadOptions,
 ) -> Result<Placed, Error> {
+    match over_several(devices, plan, options)? {
+        Some(placed) => Ok(placed),
+        None => choose_of(devices, plan, options),
+    }
+}
+
+/// The fewest GPUs that hold a model whose devices are to be chosen, where the single one does not. `None` if that does,
+/// or all of them together do not.
+fn over_several(
+    devices: &Devices,
+    plan: &Plan,
+    options: &LoadOptions,
+) -> Result<Option<Placed>, Error> {
+    let LoadOptions { gpu_layers, host_experts, host_ffn, split, effort, .. } = options;
+    let is_given = gpu_layers.is_some() || host_experts.is_some() || host_ffn.is_some();
+    let is_free = !is_given && split.is_empty() && effort.is_none();
+    let Some(more) = devices.more.as_ref().filter(|_| is_free) else { return Ok(None) };
+    if Placed::whole(&Chosen::new(devices)).check(plan, options).is_ok() {
+        return Ok(None);
+    }
+    for count in 2..=more.all().len() + 1 {
+        let several = devices.largest(count, options);
+        let chosen = Chosen::new(&several);
+        // a model of fewer layers than GPUs
+        let Ok(candidates) = whole_candidates(&chosen, plan, options) else { break };
+        for placed in candidates {
+            match placed.check(plan, options) {
+                Ok(()) => return Ok(Some(placed)),
+                Err(error) => tracing::info!(count, %error, "the model does not fit these GPUs"),
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The devices of a plan, where all that are to be considered are open.
+fn choose_of(devices: &Devices, plan: &Plan, options: &LoadOptions) -> Result<Placed, Error> {
     if !options.split.is_empty() && devices.all.len() < 2 {
         let what = format!("{:?} layers on one device, expected several GPUs", options.split);
         return Err(GraphError::Placement(what).into());
