@@ -47,8 +47,8 @@ fn read_pages(threads: usize, available: Option<u64>, large: bool) -> Option<f64
     Some(pool_bandwidth(&pool, &memory, TIME))
 }
 
-/// Bytes a second that the threads of a pool read together in about `time`, each from one stream or from eight: the
-/// prefetchers of some CPUs reach the limit of the memory only with several streams, others only with one.
+/// Bytes a second that the threads of a pool read together in about `time`. Each reads one stream or eight, whichever is
+/// faster: the prefetchers of some CPUs need several streams, others a single one.
 pub fn pool_bandwidth(pool: &Pool, memory: &[u8], time: Duration) -> f64 {
     f64::max(read::<1>(pool, memory, time / 2), read::<8>(pool, memory, time / 2))
 }

@@ -110,7 +110,7 @@ impl Engine {
     }
 
     /// As [`Device::Auto`] on several GPUs: a model is on the first backend if it fits that, else on the fewest that hold
-    /// it, else on the first one and on the one for the layers that leave it. It needs the feature `unstable`.
+    /// it. Where all together do not, the first one and `ram` have its layers. It needs the feature `unstable`.
     ///
     /// # Panics
     ///
