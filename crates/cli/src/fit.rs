@@ -1,6 +1,6 @@
 //! The options that share a model between a GPU and the CPU.
 
-use pelton::{Device, HostLayers, LoadOptions};
+use pelton::{Checkpoint, Device, HostLayers, LoadOptions};
 
 use crate::{memory, output::note};
 
@@ -13,9 +13,12 @@ pub(crate) struct FitArgs {
     pub(crate) gpu_layers: Option<usize>,
     /// Keep the experts of the first N layers in the CPU's memory. The CPU computes them for each token; for prompts
     /// the GPU reads them from there. N can be auto: as few as the GPU's memory demands. llama.cpp's --n-cpu-moe means
-    /// the same
+    /// the same, and is ignored for models without experts
     #[arg(long, value_name = "N")]
     pub(crate) host_experts: Option<HostLayers>,
+    /// As --host-experts, but nothing of models without experts
+    #[arg(long, value_name = "N", hide = true, conflicts_with = "host_experts")]
+    n_cpu_moe: Option<usize>,
     /// The same of all feed-forwards, of models without experts too
     #[arg(long, value_name = "N")]
     pub(crate) host_ffn: Option<HostLayers>,
@@ -40,7 +43,8 @@ impl FitArgs {
     /// The options of a load on a device with these flags.
     pub(crate) fn options(&self, mut options: LoadOptions, device: Device) -> LoadOptions {
         options.gpu_layers = self.gpu_layers.or(options.gpu_layers);
-        options.host_experts = self.host_experts.or(options.host_experts);
+        let if_any = self.n_cpu_moe.map(HostLayers::IfAny);
+        options.host_experts = self.host_experts.or(if_any).or(options.host_experts);
         options.host_ffn = self.host_ffn.or(options.host_ffn);
         options.stream_from = self.stream_from.or(options.stream_from);
         if !self.split.is_empty() {
@@ -54,6 +58,15 @@ impl FitArgs {
             }
         }
         options
+    }
+
+    /// Says where a flag changes nothing of a model, as llama.cpp has it.
+    pub(crate) fn say(&self, checkpoint: &Checkpoint) {
+        // llama.cpp finds experts by the names of their tensors too
+        let has_experts = checkpoint.tensors().any(|tensor| tensor.name.contains("exps."));
+        if self.n_cpu_moe.is_some() && !has_experts {
+            note!("--n-cpu-moe changes nothing: the model has no experts");
+        }
     }
 }
 
@@ -87,6 +100,7 @@ mod tests {
             let args = FitArgs {
                 gpu_layers: Some(3),
                 host_experts: None,
+                n_cpu_moe: None,
                 host_ffn: Some("2".parse().unwrap()),
                 stream_from: None,
                 split: Vec::new(),

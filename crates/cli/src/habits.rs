@@ -27,7 +27,6 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("parallel", &["max-num-seqs"]),
     ("replicas", &["data-parallel-size", "dp-size"]),
     ("draft", &["model-draft"]),
-    ("host_experts", &["n-cpu-moe"]),
 ];
 
 /// Further letters of options, by the options' ids.
@@ -180,7 +179,7 @@ pub(crate) fn translated(words: Vec<OsString>) -> Result<Vec<OsString>, String> 
                 }
             },
             // more layers than any model has
-            "--cpu-moe" => out.push("--host-experts=100000".into()),
+            "--cpu-moe" => out.push("--n-cpu-moe=100000".into()),
             "--cache-type-k" | "--cache-type-v" => {
                 let kind = value();
                 if !CACHES.iter().any(|known| kind == *known) {

@@ -159,6 +159,7 @@ fn load_local(engine: &Engine, file: &str, args: &LoadArgs, options: LoadOptions
         model => {
             let model = model.map_err(|error| hints::of_load(error, file))?;
             args.effort.say(&model, engine.backend() != "cpu");
+            args.fit.say(model.checkpoint());
             Ok(model)
         }
     }
@@ -247,7 +248,7 @@ mod tests {
                 "context" => "77",
                 "kv" | "quantize" => "q8_0",
                 "kv-memory" | "fit-margin" => "1G",
-                "gpu-layers" | "host-experts" => "5",
+                "gpu-layers" | "host-experts" | "n-cpu-moe" => "5",
                 "host-ffn" => "auto",
                 "split" => "3,2",
                 "fit-budget" => "gpu:0=1G",

@@ -13,13 +13,14 @@
 //! capable one, with the fastest line of each column: 1.00 if it is the fastest.
 
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pelton_cpu::gemm::{
     ActivationKind, Activations, MatrixRef, Output, Panels, ROW_ALIGN, can_pack, matmul,
 };
 use pelton_cpu::isa::{InstructionSet, Isa};
 use pelton_cpu::pool::{Pool, SharedMut, default_threads};
+use pelton_cpu::pool_bandwidth;
 use pelton_graph::Phase;
 use pelton_quant::DType;
 
@@ -28,6 +29,8 @@ const MEMORY: usize = 1 << 30;
 /// Rows and columns.
 const SHAPES: [(usize, usize); 5] =
     [(2048, 2048), (256, 2048), (5632, 2048), (2048, 5632), (32000, 2048)];
+/// The time of a measurement of the memory.
+const READ: Duration = Duration::from_millis(100);
 const FEW: usize = 8;
 const PREFILL: usize = 512;
 /// Prefill multiplies the output matrix, which is larger, with the last row only.
@@ -44,37 +47,6 @@ fn seconds<T>(items: &[T], mut run: impl FnMut(&T)) -> f64 {
     let mut times: Vec<f64> = items.iter().map(time).collect();
     times.sort_by(f64::total_cmp);
     times[times.len() / 10]
-}
-
-/// Bytes per second that the threads read together, each from one stream or from eight: the
-/// prefetchers of some CPUs reach the limit of the memory only with several streams, others only with one.
-fn bandwidth(pool: &Pool, memory: &[u8]) -> f64 {
-    f64::max(read::<1>(pool, memory), read::<8>(pool, memory))
-}
-
-/// Bytes per second that the threads read together, each from this many streams.
-fn read<const STREAMS: usize>(pool: &Pool, memory: &[u8]) -> f64 {
-    const PART: usize = 4 << 20;
-    const LINE: usize = 64;
-    let (parts, _) = memory.as_chunks::<PART>();
-    let read = |part: &[u8; PART]| {
-        pool.run(|worker| {
-            let part = &part[worker.split(PART, STREAMS * LINE)];
-            let (lines, _) = part.as_chunks::<LINE>();
-            let each = lines.len() / STREAMS;
-            let mut sums = [0_u64; LINE / 8];
-            for i in 0..each {
-                for stream in 0..STREAMS {
-                    let (words, _) = lines[stream * each + i].as_chunks();
-                    for (sum, word) in sums.iter_mut().zip(words) {
-                        *sum = sum.wrapping_add(u64::from_le_bytes(*word));
-                    }
-                }
-            }
-            black_box(sums);
-        });
-    };
-    PART as f64 / seconds(parts, read)
 }
 
 /// One product as in an executable: prepare, barrier, multiply.
@@ -171,7 +143,7 @@ fn main() {
     };
     // codes and scales that are finite and normal in all formats
     let memory = vec![0x2c_u8; MEMORY];
-    println!("{threads} threads read {:.1} GB/s", bandwidth(&pool, &memory) / 1e9);
+    println!("{threads} threads read {:.1} GB/s", pool_bandwidth(&pool, &memory, READ) / 1e9);
     let peaks: Vec<_> = isas.iter().map(|&isa| peak(&pool, isa)).collect();
     for (isa, (bytes, floats)) in isas.iter().zip(&peaks).filter(|(_, peak)| !peak.0.is_nan()) {
         println!("{isa}: {bytes:.0} GOP/s of bytes, {floats:.0} GOP/s of f32");
@@ -211,7 +183,7 @@ fn main() {
                         None => MatrixRef::new(dtype, rows, cols, bytes).ok(),
                     })
                     .collect();
-                let time_to_read = len as f64 / bandwidth(&pool, &memory);
+                let time_to_read = len as f64 / pool_bandwidth(&pool, &memory, READ);
                 least[0] += time_to_read;
                 least[1] += time_to_read;
                 let mut figures = Vec::new();

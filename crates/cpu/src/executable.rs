@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pelton_graph::{
     Backend, EffortMode, Error, Executable, Limits, Needs, Op, Outputs, PageTables, PartProfile,
-    Pass, Phase, Pipeline, Plan, Profile, StepProfile, Ticket, Ways,
+    Pass, Phase, Pipeline, Plan, Profile, Rates, StepProfile, Ticket, Ways,
 };
 use pelton_weights::Checkpoint;
 
@@ -16,6 +16,7 @@ use crate::exec::Exec;
 use crate::memory::{Budget, State, Use, Weights, available};
 use crate::observe::{MatrixInput, Observer};
 use crate::pool::Pool;
+use crate::rates;
 use crate::reference;
 use crate::samples::Samples;
 
@@ -122,6 +123,18 @@ impl Backend for Cpu {
 
     fn budget(&self) -> Option<u64> {
         available()
+    }
+
+    fn rates_key(&self) -> Option<String> {
+        match self.path {
+            Path::Reference => None,
+            Path::Fast { threads, repack, .. } => Some(rates::key(threads, repack)),
+        }
+    }
+
+    fn measure_rates(&self) -> Result<Rates, Error> {
+        let repack = matches!(self.path, Path::Fast { repack: true, .. });
+        rates::measure(self.threads(), repack)
     }
 
     fn load(

@@ -12,6 +12,7 @@
 //! | `simd` | vectors of sixteen f32 lanes, kernels generic over them |
 //! | `pool` | threads that run one closure in step |
 //! | `memory` | aligned buffers, KV caches, weights, the memory of the system |
+//! | `rates` | the speed of the memory and of the pool |
 //! | `gemm` | matrix products in every stored format |
 //! | `batch`, `samples` | the rows of a running pass, the tokens drawn from its logits |
 //! | `route` | the choice of experts |
@@ -33,6 +34,7 @@ mod memory;
 mod observe;
 #[doc(hidden)]
 pub mod pool;
+mod rates;
 mod reference;
 mod route;
 mod samples;
@@ -43,3 +45,4 @@ pub use executable::Cpu;
 pub use memory::{SystemMemory, packed_bytes};
 pub use observe::MatrixInput;
 pub use pool::default_threads;
+pub use rates::{pool_bandwidth, read_bandwidth};

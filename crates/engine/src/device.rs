@@ -6,6 +6,8 @@ use pelton_cpu::Cpu;
 use pelton_graph::Backend;
 
 use crate::{Error, model::placement::Devices};
+#[cfg(feature = "gpu")]
+use crate::{more_gpus::MoreGpus, rates::KnownRates};
 
 /// Where a model runs.
 ///
@@ -20,7 +22,8 @@ use crate::{Error, model::placement::Devices};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Device {
-    /// A hardware GPU if there is one, never a driver in software; else the CPU.
+    /// A hardware GPU if there is one, never a driver in software; else the CPU. A model that does not fit the GPU has the
+    /// fewest of several GPUs that hold it, or the CPU for some layers.
     #[default]
     Auto,
     /// The CPU.
@@ -198,7 +201,8 @@ impl Device {
         #[cfg(feature = "gpu")]
         let next_to = |all, spills| {
             let mapped: Arc<dyn Backend> = Arc::new(own.clone().in_file_order());
-            Devices { all, ram: Some(cpu()), mapped: Some(mapped), spills }
+            let rates = Arc::new(KnownRates::of_user());
+            Devices { all, more: None, ram: Some(cpu()), mapped: Some(mapped), spills, rates }
         };
         match self {
             Self::Cpu => Ok((Devices::one(cpu()), None)),
@@ -218,7 +222,9 @@ impl Device {
             Self::Auto => match pelton_gpu::choose(None) {
                 Ok(adapter) => {
                     let gpu: Arc<dyn Backend> = Arc::new(pelton_gpu::Gpu::open(&adapter)?);
-                    Ok((next_to(vec![gpu], true), None))
+                    let more = MoreGpus::new(move || open_like(adapter.kind()));
+                    let devices = next_to(vec![gpu], true);
+                    Ok((Devices { more: Some(Arc::new(more)), ..devices }, None))
                 }
                 Err(error) => {
                     let reason = match error {
@@ -243,6 +249,21 @@ impl Device {
 #[cfg(feature = "gpu")]
 fn open_gpu(number: Option<usize>) -> Result<Arc<dyn Backend>, Error> {
     Ok(Arc::new(pelton_gpu::Gpu::open(&pelton_gpu::choose(number)?)?))
+}
+
+/// Opens the GPUs after the first one that are of its kind: next to a GPU with memory of its own none that shares the
+/// CPU's.
+#[cfg(feature = "gpu")]
+fn open_like(kind: pelton_gpu::Kind) -> Vec<Arc<dyn Backend>> {
+    let others = pelton_gpu::adapters().into_iter().filter(|other| other.kind() == kind).skip(1);
+    let opened = others.filter_map(|adapter| match pelton_gpu::Gpu::open(&adapter) {
+        Ok(gpu) => Some(Arc::new(gpu) as Arc<dyn Backend>),
+        Err(error) => {
+            tracing::warn!(%error, "a GPU is left out");
+            None
+        }
+    });
+    opened.collect()
 }
 
 /// The numbers of the GPUs that are no drivers in software.

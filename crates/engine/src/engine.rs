@@ -10,6 +10,8 @@ use crate::{
     Device, Error, LoadOptions, Model, ModelSource, SpeechModel, SpeechOptions,
     built_in::{built_in, built_in_speech},
     model::placement::{self, Devices},
+    more_gpus::MoreGpus,
+    rates::KnownRates,
 };
 
 /// A device, on which models are loaded.
@@ -100,9 +102,26 @@ impl Engine {
         spills: bool,
     ) -> Self {
         assert!(!all.is_empty(), "no backends, expected one or several");
-        let devices = Devices { all, ram: Some(Arc::new(ram)), mapped: None, spills };
+        let rates = Arc::new(KnownRates::new(None));
+        let ram: Option<Arc<dyn Backend>> = Some(Arc::new(ram));
+        let devices = Devices { all, more: None, ram, mapped: None, spills, rates };
         let device = devices.names().into();
         Self { devices, device, threads: 1 }
+    }
+
+    /// As [`Device::Auto`] on several GPUs: a model is on the first backend if it fits that, else on the fewest that hold
+    /// it. Where all together do not, the first one and `ram` have its layers. It needs the feature `unstable`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no backend.
+    #[cfg(feature = "unstable")]
+    pub fn with_auto(mut all: Vec<Arc<dyn Backend>>, ram: impl Backend + 'static) -> Self {
+        assert!(!all.is_empty(), "no backends, expected one or several");
+        let more = all.split_off(1);
+        let mut engine = Self::with_devices(all, ram, true);
+        engine.devices.more = Some(Arc::new(MoreGpus::new(move || more.clone())));
+        engine
     }
 
     /// The name of the backend: `cpu`, or that of the GPU.
@@ -139,6 +158,25 @@ impl Engine {
         options: &LoadOptions,
     ) -> Result<Placement, Error> {
         placement::explain(&self.devices, &opened(source.into())?, options)
+    }
+
+    /// The names of the devices whose rates are not known yet: a [`Placement`] with one of them predicts no speed. Drivers in
+    /// software are not among them, as they are never measured.
+    pub fn unmeasured(&self) -> Vec<String> {
+        let devices = self.devices.measured();
+        let unknown = devices.filter(|device| self.devices.rates.get(device.as_ref()).is_none());
+        unknown.map(|device| device.name().to_owned()).collect()
+    }
+
+    /// Measures the rates of all devices, about a second of each, and keeps them in the user's cache directory: the
+    /// bandwidths of their memory and of the way between them.
+    ///
+    /// # Errors
+    ///
+    /// If a device fails, or too little memory is free.
+    pub fn measure(&self) -> Result<(), Error> {
+        let mut devices = self.devices.measured();
+        devices.try_for_each(|device| self.devices.rates.measure(device.as_ref()))
     }
 
     /// The devices of a model in words.

@@ -57,6 +57,8 @@ mod engine;
 mod error;
 mod kv;
 mod model;
+mod more_gpus;
+mod rates;
 mod schedule;
 mod session;
 pub mod speech;
@@ -75,7 +77,9 @@ pub use model::{Model, SamplingDefaults, Summary};
 pub use pelton_constraint::{Constraint, Error as ConstraintError};
 pub use pelton_cpu::default_threads;
 pub use pelton_graph::{EffortMode, KvType, Needs};
-pub use pelton_place::{DeviceShare, FeedForwards, Placement};
+pub use pelton_place::{
+    DeviceShare, FeedForwards, Placement, Prediction, PromptPrediction, Term as PredictionTerm,
+};
 pub use pelton_sampling::{OptionKind, SamplerKind, Sampling, SamplingOption};
 pub use pelton_tokenizer::{Special, TokenType, Tokenizer};
 pub use pelton_weights::Quantize;

@@ -15,6 +15,7 @@ mod many;
 mod outline;
 mod pays;
 pub(crate) mod placement;
+mod predicted;
 mod rerank;
 mod summary;
 mod value_plans;
@@ -43,6 +44,7 @@ use crate::{
     },
     chat::ChatTemplate,
     kv::{self, KvCache},
+    rates::KnownRates,
     schedule::{
         Drafter, DrawOptions, Goal, Output, PromptScores, QueueBound, Resources, Runner, Scheduler,
         Sequence, Shared, Sink, Targets, Worker,
@@ -176,7 +178,7 @@ impl Model {
         checkpoint: Arc<Checkpoint>,
         options: &LoadOptions,
     ) -> Result<Self, Error> {
-        let placed = Placed::one(Arc::clone(backend));
+        let placed = Placed::one(Arc::clone(backend), Arc::new(KnownRates::new(None)));
         Self::load_marked(&placed, effort::Marked::without(plan, checkpoint), options)
     }
 

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use pelton::{
     Checkpoint, Engine, Error, LoadOptions, Needs, Placement, Sampling,
-    graph::{Backend, Error as GraphError, Executable, HostExecutables, Limits, Op, Plan},
+    graph::{
+        Backend, Error as GraphError, Executable, HostExecutables, Limits, LinkRates, Op, Plan,
+        Rates,
+    },
 };
 use pelton_cpu::Cpu;
 use pelton_quant::DType;
@@ -59,6 +62,16 @@ impl Backend for Card {
 
     fn budget(&self) -> Option<u64> {
         Some(self.memory)
+    }
+
+    fn rates_key(&self) -> Option<String> {
+        // a driver in software has none
+        (self.memory > 1 << 39).then(|| "card".to_owned())
+    }
+
+    fn measure_rates(&self) -> Result<Rates, GraphError> {
+        let link = Some(LinkRates { up: 2e9, hop: 1e-4 });
+        Ok(Rates { read: 1e9, step: 1e-6, multiply: None, link })
     }
 
     fn load(
@@ -316,7 +329,7 @@ fn feed_forwards_leave_before_layers() {
 
 #[test]
 fn feed_forwards_that_are_given() {
-    use pelton::HostLayers::{Auto, First};
+    use pelton::HostLayers::{Auto, First, IfAny};
     let file = file();
     let plenty = 1 << 40;
     let of = |has_host, options: LoadOptions| {
@@ -328,6 +341,9 @@ fn feed_forwards_that_are_given() {
     }
     // they fit
     assert_eq!(in_ram(&of(true, options().host_ffn(Auto)).unwrap()), 0);
+    // as llama.cpp does in a model without experts, whose feed-forwards may leave
+    assert_eq!(in_ram(&of(true, options().host_experts(IfAny(3))).unwrap()), 0);
+    assert_eq!(in_ram(&of(true, options().host_experts(IfAny(3)).host_ffn(First(2))).unwrap()), 2);
     // next to whole layers
     let both = of(true, options().host_ffn(First(5)).gpu_layers(6)).unwrap();
     assert_eq!((in_ram(&both), on_card(&both)), (2, 5), "{both}");
@@ -368,4 +384,118 @@ fn texts_with_feed_forwards_in_ram() {
     let (got, device) = text(true, options().host_ffn(pelton::HostLayers::First(3)));
     assert_eq!(got, expected);
     assert!(device.ends_with(", cpu with the feed-forwards of layers 0-2"), "{device}");
+}
+
+/// A speed is predicted once all rates are measured, and the measurement happens when it is asked for.
+#[test]
+fn predicted_speeds() {
+    use pelton::HostLayers::First;
+    let file = file();
+    let engine = of_cards(&[1 << 40, 1 << 40], false, true);
+    let of = |options: LoadOptions| engine.placement(file.path(), &options).unwrap().prediction;
+    assert_eq!(engine.unmeasured(), ["cpu", "card", "card"]);
+    assert_eq!(of(options()), None);
+    engine.measure().unwrap();
+    assert!(engine.unmeasured().is_empty());
+    let counts = |options| {
+        let prediction = of(options).unwrap();
+        assert_eq!(prediction.depth, 128);
+        let terms = prediction.terms.iter();
+        let counts: Vec<_> = terms.map(|term| (term.name.clone(), term.count)).collect();
+        (
+            counts
+                .into_iter()
+                .filter(|(name, _)| name == "hops")
+                .map(|(_, count)| count)
+                .sum::<usize>(),
+            prediction,
+        )
+    };
+    // from one card to the other, and the token back
+    let (hops, whole) = counts(options());
+    assert_eq!((hops, whole.terms.len(), whole.prompt.is_none()), (2, 3, true));
+    // from the CPU to the first card, to the second one, and back
+    assert_eq!(counts(options().gpu_layers(5)).0, 3);
+    // to the CPU and back for each of five feed-forwards too
+    let (hops, hosted) = counts(options().host_ffn(First(5)));
+    assert_eq!((hops, hosted.terms[0].name.as_str()), (7, "RAM"));
+    let read: [u64; 2] =
+        [whole, hosted.clone()].map(|all| all.terms.iter().map(|term| term.bytes).sum());
+    assert!(read[0].abs_diff(read[1]) < 8, "the same weights on other devices: {read:?}");
+    // matrices of five layers in Q8_0, at the rate of the link
+    let prompt = hosted.prompt.unwrap();
+    assert_eq!(prompt.rows, 64);
+    assert!(prompt.bytes > 5 * 3 * 256 * 512, "{prompt:?}");
+    assert!((prompt.stream.as_secs_f64() - prompt.bytes as f64 / 2e9).abs() < 1e-8);
+
+    let software = of_cards(&[1 << 30], false, true);
+    assert!(software.unmeasured().is_empty());
+    software.measure().unwrap();
+    assert_eq!(software.placement(file.path(), &options()).unwrap().prediction, None);
+}
+
+/// The automatic choice has the first card, then the fewest that hold the model, then the CPU.
+#[test]
+fn the_fewest_cards_that_hold_the_model() {
+    let file = file();
+    let enough = enough();
+    let of = |memories: &[u64], options: LoadOptions| {
+        let card = |&memory| -> Arc<dyn Backend> {
+            Arc::new(Card { cpu: Cpu::new(1), memory, has_host: true })
+        };
+        let engine = Engine::with_auto(memories.iter().map(card).collect(), Cpu::new(1));
+        let placement = engine.placement(file.path(), &options).unwrap();
+        for share in &placement.devices {
+            assert!(share.budget.is_none_or(|budget| share.needs.most() <= budget), "{placement}");
+        }
+        placement
+    };
+    let names = |placement: &Placement| -> Vec<String> {
+        placement.devices.iter().map(|share| share.device.clone()).collect()
+    };
+    assert_eq!(names(&of(&[enough; 4], options())), ["card"]);
+    let two = of(&[enough * 2 / 3; 4], options());
+    assert_eq!((names(&two).len(), layers(&two)), (2, vec![4, 4]), "{two}");
+    let three = of(&[enough / 2; 4], options());
+    assert_eq!((names(&three).len(), layers(&three).iter().sum::<usize>()), (3, 8), "{three}");
+    // the largest ones, in their order
+    let largest = of(&[enough / 2, enough / 8, enough * 9 / 10], options());
+    assert_eq!(names(&largest), ["card", "card"], "{largest}");
+    assert_eq!(largest.devices[0].budget, Some(enough / 2), "{largest}");
+    // all together do not suffice, or the devices of layers are given
+    for placement in [
+        of(&[enough / 8; 2], options()),
+        of(&[enough * 2 / 3; 4], options().gpu_layers(3)),
+        of(&[enough * 2 / 3; 4], options().host_ffn(pelton::HostLayers::Auto)),
+    ] {
+        assert_eq!(names(&placement), ["cpu", "card"], "{placement}");
+    }
+    // one card does not wait for others that nobody opened
+    assert_eq!(names(&of(&[enough * 2 / 3], options())), ["cpu", "card"]);
+}
+
+/// The text of a model over several cards is that of one, and its devices are named.
+#[test]
+fn a_text_of_the_automatic_choice() {
+    let file = file();
+    let enough = enough();
+    let text = |memories: &[u64]| {
+        let card = |&memory| -> Arc<dyn Backend> {
+            Arc::new(Card { cpu: Cpu::new(1), memory, has_host: true })
+        };
+        let engine = Engine::with_auto(memories.iter().map(card).collect(), Cpu::new(1));
+        let model = engine.load(file.path(), &options()).unwrap();
+        let request = pelton::GenerateOptions::default()
+            .max_tokens(12)
+            .ignore_eos(true)
+            .sampling(Sampling::greedy());
+        let prompt: Vec<u32> = (0..70).collect();
+        let ids = model.generate(prompt, request).unwrap().map(|token| token.unwrap().id);
+        (ids.collect::<Vec<u32>>(), model.summary().device)
+    };
+    let (expected, device) = text(&[enough]);
+    assert_eq!(device, "card");
+    let (got, device) = text(&[enough * 2 / 3; 2]);
+    assert_eq!(got, expected);
+    assert!(device.contains("card with layers 4-7") && !device.contains("cpu"), "{device}");
 }

@@ -5,8 +5,9 @@
 //!
 //! GPU is a number of `pelton devices`, 0 by default.
 
-use std::{hint::black_box, process::ExitCode, thread, time::Instant};
+use std::{process::ExitCode, thread};
 
+use pelton_cpu::read_bandwidth;
 use pelton_gpu::{
     adapters,
     microbench::links::{Links, Waiting},
@@ -15,8 +16,6 @@ use pelton_graph::Error;
 
 /// Bytes of a transfer: a layer's feed-forward network of 8 billion parameters has as many in 4 bits.
 const BYTES: usize = 128 << 20;
-/// Bytes that each thread reads from the CPU's memory.
-const READ: usize = 256 << 20;
 /// Bytes of a row of 4,096 values.
 const ROW: usize = 16 << 10;
 
@@ -34,7 +33,9 @@ fn run() -> Result<(), Error> {
     let all = thread::available_parallelism().map_or(1, |n| n.get());
     let counts: Vec<usize> = [1, 2, 4, 8, 16, 32].into_iter().filter(|n| *n <= all).collect();
     for &threads in &counts {
-        println!("the CPU's memory, {threads} threads read: {:.1} GB/s", read(threads) / 1e9);
+        if let Some(rate) = read_bandwidth(threads, None) {
+            println!("the CPU's memory, {threads} threads read: {:.1} GB/s", rate / 1e9);
+        }
     }
     let number = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(0);
     let Some(adapter) = adapters().into_iter().nth(number) else {
@@ -63,20 +64,4 @@ fn run() -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// The bytes per second that so many threads read, the best of some runs.
-fn read(threads: usize) -> f64 {
-    let parts: Vec<Vec<u64>> = (0..threads).map(|_| vec![1; READ / 8]).collect();
-    let run = |_| {
-        let begun = Instant::now();
-        thread::scope(|scope| {
-            for part in &parts {
-                scope
-                    .spawn(|| black_box(part.iter().fold(0, |sum: u64, of| sum.wrapping_add(*of))));
-            }
-        });
-        (threads * READ) as f64 / begun.elapsed().as_secs_f64()
-    };
-    (0..5).map(run).fold(0.0, f64::max)
 }

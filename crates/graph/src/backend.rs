@@ -12,7 +12,8 @@ use std::{any::Any, sync::Arc};
 use pelton_weights::Checkpoint;
 
 use crate::{
-    EffortMode, Error, Limits, Needs, Op, Outputs, Pass, Plan, Profile, Ranking, Sample, Ticket,
+    EffortMode, Error, Limits, Needs, Op, Outputs, Pass, Plan, Profile, Ranking, Rates, Sample,
+    Ticket,
 };
 
 /// A CPU or a GPU, on which plans are loaded.
@@ -62,6 +63,24 @@ pub trait Backend: Send + Sync {
     /// Bytes that a load may allocate at this time. `None` if the backend has no such measurement.
     fn budget(&self) -> Option<u64> {
         None
+    }
+
+    /// The hardware, driver and threads on which its [rates](Self::measure_rates) depend. `None` if they are not measured, as
+    /// of a driver in software.
+    fn rates_key(&self) -> Option<String> {
+        None
+    }
+
+    /// Measures its rates, which takes about a second.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Device`] if the backend fails, or has no rates.
+    fn measure_rates(&self) -> Result<Rates, Error> {
+        Err(Error::Device {
+            device: self.name().to_owned(),
+            what: "its rates are not measured".into(),
+        })
     }
 
     /// The most rows of a pass where the caller of [`load`](Self::load) has no number of its own.

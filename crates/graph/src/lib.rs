@@ -28,10 +28,12 @@ mod phase;
 mod plan;
 mod print;
 mod profile;
+mod rates;
 mod rope;
 mod tables;
 mod used;
 mod weight;
+mod work;
 
 pub use arch::{
     Architecture, AttentionScale, Block, Embed, FeedForward, Head, LogitScale, MixerRule, Moe,
@@ -63,6 +65,8 @@ pub use plan::{
     Values,
 };
 pub use profile::{PartProfile, Profile, StepProfile, Ways};
+pub use rates::{LinkRates, Rates};
 pub use rope::{Rope, RopeStyle};
 pub use tables::{PageTables, TableEdit};
 pub use weight::{Part, Weight, WeightKind};
+pub use work::{cache_read, used_experts, weights_read};

@@ -3,12 +3,14 @@
 use std::{ops::Range, sync::Arc};
 
 use pelton_graph::{
-    Backend, BufferId, Error, Executable, HostExecutables, HostPart, Limits, Needs, Op, Plan, Rows,
+    Backend, BufferId, Error, Executable, HostExecutables, HostPart, KvType, Limits, Needs, Op,
+    Plan, Rates, Rows,
 };
 use pelton_weights::Checkpoint;
 
 use crate::{
     cut::{caches_and_states, live},
+    predict::Work,
     split::file_bytes,
 };
 
@@ -128,6 +130,14 @@ impl HostParts {
         Ok(Some(HostShare { which: self.which, layers: *first..last + 1, needs }))
     }
 
+    /// The work of a decoding row on the GPU and on the CPU, which has none of prompts.
+    pub fn works(&self, plan: &Plan, depth: usize, kv: KvType) -> [Work; 2] {
+        let (own, parts) = self.plans(plan);
+        let of_cpu = parts.iter().map(|part| Work::of(part, depth, kv));
+        let of_cpu = of_cpu.fold(Work::default(), Work::plus);
+        [Work::of(&own, depth, kv), Work { operations: 0.0, ..of_cpu }]
+    }
+
     /// The CPU.
     pub fn cpu(&self) -> &Arc<dyn Backend> {
         &self.cpu
@@ -196,6 +206,14 @@ impl Backend for HostParts {
 
     fn budget(&self) -> Option<u64> {
         self.gpu.budget()
+    }
+
+    fn rates_key(&self) -> Option<String> {
+        self.gpu.rates_key()
+    }
+
+    fn measure_rates(&self) -> Result<Rates, Error> {
+        self.gpu.measure_rates()
     }
 
     /// Many rows, as each pass over a prompt streams all weights of the host once.

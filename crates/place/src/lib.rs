@@ -9,13 +9,15 @@
 //! [`HostParts`] is a GPU that has all of a plan but the weights of some feed-forwards, which are in the CPU's memory.
 //! The CPU computes them in decoding passes; for prompts their weights are streamed to the GPU.
 //!
-//! [`balance()`] divides layers among devices of the same kind. [`Placement`] explains what each device has. Values between parts are f32 and not rounded. Parts on equal devices give the bits of the whole plan.
+//! [`balance()`] divides layers among devices of the same kind. [`Placement`] explains what each device has, and
+//! [`predict()`] how fast they are. Values between parts are f32 and not rounded. Parts on equal devices give the bits of the whole plan.
 
 mod balance;
 mod cut;
 mod executable;
 mod flight;
 mod host;
+mod predict;
 mod split;
 mod stage;
 mod table;
@@ -24,5 +26,6 @@ mod tokens;
 pub use balance::balance;
 pub use cut::{borders, cut};
 pub use host::{FeedForwards, HostParts, HostShare, host_parts};
+pub use predict::{Prediction, PromptPrediction, Term, Work, predict};
 pub use split::{Split, file_bytes, limits_of};
 pub use table::{DeviceShare, Placement, Size};

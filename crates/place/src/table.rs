@@ -4,7 +4,10 @@ use std::{fmt, ops::Range};
 
 use pelton_graph::{Limits, Needs, Op, Plan};
 
-use crate::host::{FeedForwards, HostShare};
+use crate::{
+    host::{FeedForwards, HostShare},
+    predict::Prediction,
+};
 
 /// The part of a model that each device has, and the memory that it takes there. It displays as a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +24,8 @@ pub struct Placement {
     /// The tokens from which on a prompt streams weights from the memory of the CPU; `None` before the load, and where no
     /// weight is streamed.
     pub stream_from: Option<usize>,
+    /// The predicted speed; `None` if rates of the devices are not known.
+    pub prediction: Option<Prediction>,
 }
 
 /// The part of a model that a device has.
@@ -46,9 +51,9 @@ pub struct DeviceShare {
 
 impl Placement {
     /// The placement of a load with these limits.
-    pub fn new(limits: &Limits, devices: Vec<DeviceShare>) -> Self {
+    pub fn new(limits: &Limits, devices: Vec<DeviceShare>, prediction: Option<Prediction>) -> Self {
         let &Limits { context, sequences, rows, .. } = limits;
-        Self { context, sequences, rows, devices, stream_from: None }
+        Self { context, sequences, rows, devices, stream_from: None, prediction }
     }
 
     /// A key of the software's version, of the devices, of their layers and of the length from which on prompts stream
@@ -134,7 +139,7 @@ fn named(&Range { start, end }: &Range<usize>) -> Option<String> {
 
 impl fmt::Display for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { context, sequences, rows, devices, stream_from } = self;
+        let Self { context, sequences, rows, devices, stream_from, prediction } = self;
         let plural = if *sequences == 1 { "" } else { "s" };
         write!(f, "placement (context {context}, {sequences} sequence{plural}, rows {rows})")?;
         for share in devices {
@@ -151,7 +156,10 @@ impl fmt::Display for Placement {
         if let Some(tokens) = stream_from {
             write!(f, "\n  prompts of {tokens} tokens and more stream weights to the GPU")?;
         }
-        Ok(())
+        match prediction {
+            Some(prediction) => write!(f, "\n  {prediction}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -197,6 +205,7 @@ mod tests {
             rows: 512,
             devices: vec![share],
             stream_from: None,
+            prediction: None,
         };
         assert_eq!(
             placement.to_string(),

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use pelton::{
-    Checkpoint, Device, DeviceShare, LoadOptions,
+    Checkpoint, Device, DeviceShare, LoadOptions, Prediction, PredictionTerm,
     graph::{self, Plan},
     weights::Value,
 };
@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::{
     fit::FitArgs,
     hints, hub, model,
-    output::{self, WithHint},
+    output::{self, WithHint, note},
 };
 use speech::Speech;
 
@@ -39,9 +39,12 @@ pub(crate) struct Args {
     /// Show the operations of a forward pass, with all fusions
     #[arg(long)]
     plan: bool,
-    /// Show which layers would run on which device and their memory there; nothing is loaded
+    /// Show which layers would run on which device, their memory there, and the predicted speed; nothing is loaded
     #[arg(long, conflicts_with_all = ["tensors", "plan"])]
     placement: bool,
+    /// Measure the rates of the devices again, by which --placement predicts the speed. They are measured once and kept
+    #[arg(long, requires = "placement")]
+    measure: bool,
     /// The devices of --placement, as commands that run a model have them
     #[arg(long, value_name = "DEVICE", default_value_t, requires = "placement")]
     device: Device,
@@ -87,10 +90,18 @@ pub(crate) fn run(args: Args) -> Result<()> {
 fn print_placement(args: &Args) -> Result<()> {
     let file = hub::local(&args.file, args.device)?;
     let engine = model::engine_on(args.device, pelton::default_threads(), true)?;
+    args.fit.say(&model::open(&file)?);
     let mut options = args.fit.options(LoadOptions::default(), args.device);
     options.context = args.context;
-    let placement = engine.placement(model::source(&file), &options);
-    let placement = placement.map_err(|error| hints::of_load(error, &file))?;
+    let place = || engine.placement(model::source(&file), &options);
+    let mut placement = place().map_err(|error| hints::of_load(error, &file))?;
+    if args.measure || (placement.prediction.is_none() && !engine.unmeasured().is_empty()) {
+        note!("measuring the speed of memory and links, about a second for each device");
+        match engine.measure() {
+            Ok(()) => placement = place().map_err(|error| hints::of_load(error, &file))?,
+            Err(error) => note!("no speed is predicted: {error}"),
+        }
+    }
     let mut out = stdout().lock();
     if !args.json {
         writeln!(out, "{placement}")?;
@@ -110,12 +121,35 @@ fn print_placement(args: &Args) -> Result<()> {
             "free_bytes": share.budget,
         })
     };
+    let prediction = placement.prediction.as_ref();
     let object = json!({
+        "prediction": prediction.map(predicted),
         "context": placement.context, "sequences": placement.sequences, "rows": placement.rows,
         "devices": placement.devices.iter().map(device).collect::<Vec<_>>(),
     });
     writeln!(out, "{object:#}")?;
     Ok(())
+}
+
+/// The object of a prediction.
+fn predicted(prediction: &Prediction) -> serde_json::Value {
+    let term = |term: &PredictionTerm| {
+        json!({
+            "name": term.name, "seconds": term.time.as_secs_f64(), "bytes": term.bytes,
+            "bytes_per_second": term.bytes_per_second, "count": term.count,
+        })
+    };
+    let prompt = prediction.prompt.as_ref().map(|prompt| {
+        json!({
+            "tokens_per_second": prompt.tokens_per_second(), "rows": prompt.rows,
+            "seconds": prompt.time.as_secs_f64(), "streamed_bytes": prompt.bytes,
+            "stream_seconds": prompt.stream.as_secs_f64(),
+        })
+    });
+    json!({
+        "tokens_per_second": prediction.tokens_per_second(), "depth": prediction.depth,
+        "terms": prediction.terms.iter().map(term).collect::<Vec<_>>(), "prompt": prompt,
+    })
 }
 
 fn print_text(checkpoint: &Checkpoint, tensors: bool, plan: Option<&Plan>) -> Result<()> {

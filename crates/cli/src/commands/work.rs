@@ -1,58 +1,13 @@
-//! The bytes that the steps of a pass read, and the products that they compute.
+//! The products that the steps of a pass compute.
 
-use pelton::{
-    KvType,
-    graph::{Op, Plan, Rows, Step, WeightKind},
-};
-
-/// Bytes of weights that a step reads for `rows` rows, which multiply the share `live` of the weights that
-/// effort applies to. Rows choose their experts independently of each other.
-pub(super) fn weights_read(plan: &Plan, step: &Step, rows: usize, live: f64) -> f64 {
-    let matrix = |id| {
-        let weight = plan.weight(id);
-        let row = weight.dtype.bytes_of(weight.row_len).unwrap_or(0) as f64;
-        if matches!(step.op, Op::Embed { .. }) {
-            return row * rows as f64;
-        }
-        let count = weight.count() as f64;
-        let read = match used(&step.op) {
-            Some(used) => count * (1.0 - (1.0 - used / count).powf(rows as f64)),
-            None => count,
-        };
-        match weight.effort {
-            true => plan.live_bytes(id, live) as f64 / count * read,
-            false => row * weight.rows as f64 * read,
-        }
-    };
-    step.op.weights().into_iter().map(matrix).sum()
-}
-
-/// Experts of a row, in a step with experts.
-fn used(op: &Op) -> Option<f64> {
-    match op {
-        Op::ExpertLinear(linear) => Some(linear.used as f64),
-        Op::ExpertGlu { gate, .. } => Some(gate.used as f64),
-        _ => None,
-    }
-}
-
-/// Bytes of the cache that a step reads for the last row of `positions`.
-pub(super) fn cache_read(plan: &Plan, step: &Step, positions: usize, kv: KvType) -> f64 {
-    match &step.op {
-        Op::Attend(attention) | Op::RopeAttend(_, attention) => {
-            let cache = plan.caches[attention.cache];
-            let seen = attention.mask.range(positions.saturating_sub(1), positions).len();
-            kv.bytes(cache.len_per_position() * seen) as f64
-        }
-        _ => 0.0,
-    }
-}
+use pelton::graph::{Op, Plan, Rows, Step, WeightKind, used_experts};
+pub(super) use pelton::graph::{cache_read, weights_read};
 
 /// Products of a row with the matrices of a step.
 pub(super) fn products(plan: &Plan, step: &Step) -> f64 {
     let matrix = |id| {
         let weight = plan.weight(id);
-        let count = used(&step.op).unwrap_or(weight.count() as f64);
+        let count = used_experts(&step.op).unwrap_or(weight.count()) as f64;
         match weight.kind {
             WeightKind::Vector => 0.0,
             _ => (weight.rows * weight.row_len) as f64 * count,

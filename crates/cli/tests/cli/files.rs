@@ -1,6 +1,6 @@
 //! `pelton inspect`, `tokenize` and `logits`.
 
-use std::{io::Read, process::Stdio};
+use std::{fs, io::Read, process::Stdio};
 
 use super::{fixture, json, pelton, refused, run, stdout, temporary};
 
@@ -134,4 +134,51 @@ fn logits() {
     for (got, expected) in numbers(&got).iter().zip(numbers(&expected)) {
         assert!((got - expected).abs() < 1e-3);
     }
+}
+
+/// A placement predicts the speed from bytes and rates, which are measured once.
+#[test]
+fn a_predicted_speed() {
+    let cache = temporary("inspect-rates");
+    let _ = fs::remove_dir_all(&cache);
+    let of = |more: &[&str]| {
+        let mut command = pelton();
+        command.args(["inspect", "built-in", "--placement", "--device", "cpu", "--context", "64"]);
+        let output = command.args(more).env("XDG_CACHE_HOME", &cache).output().unwrap();
+        (stdout(&output), String::from_utf8(output.stderr).unwrap())
+    };
+    let (text, said) = of(&[]);
+    assert!(said.contains("measuring the speed of memory"), "{said}");
+    assert!(text.contains("\n  decode ~") && text.contains(" ms RAM at "), "{text}");
+    let (object, said) = of(&["--json"]);
+    assert_eq!(said, "", "the rates are known");
+    let object: serde_json::Value = serde_json::from_str(&object).unwrap();
+    let (found, term) = (&object["prediction"], &object["prediction"]["terms"][0]);
+    let seconds = term["seconds"].as_f64().unwrap();
+    assert!((found["tokens_per_second"].as_f64().unwrap() * seconds - 1.0).abs() < 1e-6);
+    // all tensors but the embedding, which is the output matrix too, and 33 positions of keys and values
+    let file = json(&["inspect", "built-in", "--json", "--tensors"]);
+    let tensors = file["tensors"].as_array().unwrap().iter();
+    let weights: u64 = tensors.map(|tensor| tensor["bytes"].as_u64().unwrap()).sum();
+    let caches = object["devices"][0]["kv_bytes"].as_u64().unwrap() * 33 / 64;
+    let read = term["bytes"].as_u64().unwrap();
+    assert!(read.abs_diff(weights + caches) < 1000, "{read}, expected {weights} + {caches}");
+    // again if it is asked for
+    assert!(of(&["--measure"]).1.contains("measuring"));
+}
+
+/// A driver in software has no rates, so no speed is made up.
+#[cfg(feature = "gpu")]
+#[test]
+fn no_speed_of_software() {
+    let list = json(&["devices", "--json"]);
+    let is_software = |device: &&serde_json::Value| device["kind"] == "software";
+    let Some(device) = list.as_array().unwrap().iter().find(is_software) else {
+        return pelton_testing::skip(pelton_testing::Need::Gpu, "no driver in software");
+    };
+    let device = format!("{},cpu", device["device"].as_str().unwrap());
+    let output = run(&["inspect", "built-in", "--placement", "--json", "--device", &device]);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let object: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert!(object["prediction"].is_null() && object["devices"].is_array(), "{object}");
 }

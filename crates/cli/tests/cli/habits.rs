@@ -94,3 +94,22 @@ fn options_are_named_as_typed() {
     let said = refused(&["run", "-ctk", "f17", "built-in", "x"], 2);
     assert!(said.contains("-ctk is \"f17\", expected one of f16, f32, q8_0"), "{said}");
 }
+
+/// llama.cpp ignores experts on the CPU of a model without experts; Pelton's own option is an error where it can do
+/// nothing.
+#[test]
+fn experts_of_a_model_without_experts() {
+    for theirs in [&["-ncmoe", "3"][..], &["--n-cpu-moe=3"], &["--cpu-moe"], &["-cmoe"]] {
+        let words =
+            [&["run", "built-in", PROMPT, "--tokens", "2", "--device", "cpu"], theirs].concat();
+        let output = run(&words);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        stdout(&output);
+        assert!(
+            said.contains("--n-cpu-moe changes nothing: the model has no experts"),
+            "{theirs:?}: {said}"
+        );
+    }
+    let both = refused(&["run", "built-in", PROMPT, "-ncmoe", "3", "--host-experts", "2"], 2);
+    assert!(both.contains("--host-experts"), "{both}");
+}

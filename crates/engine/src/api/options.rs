@@ -36,6 +36,8 @@ pub enum HostLayers {
     Auto,
     /// This many of the first ones; a greater number than the model has is all of them.
     First(usize),
+    /// The same of experts, and nothing of a model without experts, where [`First`](Self::First) is an error.
+    IfAny(usize),
 }
 
 impl FromStr for HostLayers {

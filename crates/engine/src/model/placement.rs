@@ -4,20 +4,22 @@
 //! feed-forwards of the first layers leave a GPU, as few as the memory allows; where these do not suffice, whole layers do.
 //! Keys and values stay with their layer.
 
-use std::sync::Arc;
+use std::{cmp::Reverse, sync::Arc};
 
-use pelton_graph::{Backend, BuildOptions, Error as GraphError, Limits, Plan};
+use pelton_graph::{Backend, BuildOptions, Error as GraphError, Limits, Plan, used_experts};
 use pelton_place::{
     DeviceShare, FeedForwards, HostParts, Placement, Split, balance, borders, cut, file_bytes,
     host_parts, limits_of,
 };
 use pelton_weights::Checkpoint;
 
-use super::{draft, value_plans};
+use super::{draft, predicted, value_plans};
 use crate::{
     Error,
     api::{HostLayers, LoadOptions},
     kv,
+    more_gpus::MoreGpus,
+    rates::KnownRates,
 };
 
 /// The devices that an engine has opened.
@@ -25,12 +27,16 @@ use crate::{
 pub(crate) struct Devices {
     /// The devices that were chosen, in the order of their layers: one, or several GPUs.
     pub(crate) all: Vec<Arc<dyn Backend>>,
+    /// Further GPUs for models that do not fit the single one, where the choice is automatic.
+    pub(crate) more: Option<Arc<MoreGpus>>,
     /// The CPU next to a GPU.
     pub(crate) ram: Option<Arc<dyn Backend>>,
     /// The same CPU, whose models have no copies of weights next to those in the map of their file.
     pub(crate) mapped: Option<Arc<dyn Backend>>,
     /// Whether layers leave the GPU where a model does not fit.
     pub(crate) spills: bool,
+    /// The rates by which their speed is predicted.
+    pub(crate) rates: Arc<KnownRates>,
 }
 
 /// The devices of a model, of which feed-forwards of the first layers may be on the CPU.
@@ -83,12 +89,33 @@ impl<'a> Chosen<'a> {
 impl Devices {
     /// A single device.
     pub(crate) fn one(main: Arc<dyn Backend>) -> Self {
-        Self { all: vec![main], ram: None, mapped: None, spills: false }
+        let rates = Arc::new(KnownRates::of_user());
+        Self { all: vec![main], more: None, ram: None, mapped: None, spills: false, rates }
     }
 
     /// The device that has a model that is not shared, and the output of one that is.
     pub(crate) fn main(&self) -> &Arc<dyn Backend> {
         &self.all[self.all.len() - 1]
+    }
+
+    /// The devices by whose rates the speed is predicted: all, and the CPU next to them. None where one of them has no
+    /// rates.
+    pub(crate) fn measured(&self) -> impl Iterator<Item = &Arc<dyn Backend>> {
+        let has_rates = self.all.iter().all(|device| device.rates_key().is_some());
+        let more = self.more.iter().flat_map(|more| more.opened());
+        self.ram.iter().chain(&self.mapped).chain(&self.all).chain(more).filter(move |_| has_rates)
+    }
+
+    /// The `count` GPUs with the most free memory, of the single one and those next to it.
+    fn largest(&self, count: usize, options: &LoadOptions) -> Self {
+        let more = self.more.iter().flat_map(|more| more.all());
+        let all: Vec<_> = self.all.iter().chain(more).collect();
+        let mut numbers: Vec<usize> = (0..all.len()).collect();
+        numbers.sort_by_key(|&number| Reverse(budget(options, all[number].as_ref())));
+        numbers.truncate(count);
+        numbers.sort_unstable();
+        let all = numbers.into_iter().map(|number| Arc::clone(all[number])).collect();
+        Self { all, more: None, ..self.clone() }
     }
 
     /// The names of all.
@@ -106,11 +133,13 @@ pub(crate) struct Placed {
     split: Option<Split>,
     /// The GPUs with feed-forwards on the CPU, which are the last devices.
     host: Vec<Arc<HostParts>>,
+    rates: Arc<KnownRates>,
 }
 
 impl Placed {
-    pub(crate) fn one(backend: Arc<dyn Backend>) -> Self {
-        Self { last: Arc::clone(&backend), backend, split: None, host: Vec::new() }
+    /// A model on one device.
+    pub(crate) fn one(backend: Arc<dyn Backend>, rates: Arc<KnownRates>) -> Self {
+        Self { last: Arc::clone(&backend), backend, split: None, host: Vec::new(), rates }
     }
 
     /// The whole model on the only GPU.
@@ -118,7 +147,8 @@ impl Placed {
         let mut all = chosen.all();
         let backend = all.swap_remove(all.len() - 1);
         let last = Arc::clone(chosen.devices.main());
-        Self { backend, last, split: None, host: chosen.host.clone() }
+        let rates = Arc::clone(&chosen.devices.rates);
+        Self { backend, last, split: None, host: chosen.host.clone(), rates }
     }
 
     /// The layers of a plan on several devices, cut before each of `layers`.
@@ -130,7 +160,8 @@ impl Placed {
         let last = Arc::clone(chosen.devices.main());
         let split = Split::new(devices, layers)?;
         let (backend, host) = (Arc::new(split.clone()), chosen.host.clone());
-        Ok(Self { backend, last, split: Some(split), host })
+        let rates = Arc::clone(&chosen.devices.rates);
+        Ok(Self { backend, last, split: Some(split), host, rates })
     }
 
     /// The part of each device.
@@ -193,7 +224,8 @@ impl Placed {
             };
             shares.insert(0, before.with_host(share));
         }
-        Ok(Placement::new(limits, shares))
+        let placed = predicted::Placed { parts: &self.parts(plan)?, host: &self.host };
+        Ok(Placement::new(limits, shares, predicted::speed(&placed, limits, &self.rates)))
     }
 
     /// Refuses a placement of a plan that is not fused, if a device has too little memory for it.
@@ -360,11 +392,57 @@ pub(crate) fn choose(
     plan: &Plan,
     options: &LoadOptions,
 ) -> Result<Placed, Error> {
+    match over_several(devices, plan, options)? {
+        Some(placed) => Ok(placed),
+        None => choose_of(devices, plan, options),
+    }
+}
+
+/// The fewest GPUs that hold a model whose devices are to be chosen, where the single one does not. `None` if that does,
+/// or all of them together do not.
+fn over_several(
+    devices: &Devices,
+    plan: &Plan,
+    options: &LoadOptions,
+) -> Result<Option<Placed>, Error> {
+    let LoadOptions { gpu_layers, host_experts, host_ffn, split, effort, .. } = options;
+    let is_given = gpu_layers.is_some() || host_experts.is_some() || host_ffn.is_some();
+    let is_free = !is_given && split.is_empty() && effort.is_none();
+    let Some(more) = devices.more.as_ref().filter(|_| is_free) else { return Ok(None) };
+    if Placed::whole(&Chosen::new(devices)).check(plan, options).is_ok() {
+        return Ok(None);
+    }
+    for count in 2..=more.all().len() + 1 {
+        let several = devices.largest(count, options);
+        let chosen = Chosen::new(&several);
+        // a model of fewer layers than GPUs
+        let Ok(candidates) = whole_candidates(&chosen, plan, options) else { break };
+        for placed in candidates {
+            match placed.check(plan, options) {
+                Ok(()) => return Ok(Some(placed)),
+                Err(error) => tracing::info!(count, %error, "the model does not fit these GPUs"),
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The devices of a plan, where all that are to be considered are open.
+fn choose_of(devices: &Devices, plan: &Plan, options: &LoadOptions) -> Result<Placed, Error> {
     if !options.split.is_empty() && devices.all.len() < 2 {
         let what = format!("{:?} layers on one device, expected several GPUs", options.split);
         return Err(GraphError::Placement(what).into());
     }
-    let (which, layers) = match (options.host_experts, options.host_ffn) {
+    let has_experts = plan.steps.iter().any(|step| used_experts(&step.op).is_some());
+    let experts = match options.host_experts {
+        Some(HostLayers::IfAny(_)) if !has_experts => {
+            tracing::warn!("experts in RAM, but the model has no experts: nothing is kept there");
+            None
+        }
+        Some(HostLayers::IfAny(layers)) => Some(HostLayers::First(layers)),
+        other => other,
+    };
+    let (which, layers) = match (experts, options.host_ffn) {
         (Some(_), Some(_)) => {
             let what =
                 "layers for experts and layers for feed-forwards in RAM, expected one of both";
@@ -443,7 +521,7 @@ fn choose_layers(chosen: &Chosen<'_>, plan: &Plan, options: &LoadOptions) -> Res
     if let Some(count) = options.gpu_layers {
         // the output counts as a layer
         return match (plan.shape.layers + 1).saturating_sub(count) {
-            _ if count == 0 => Ok(Placed::one(Arc::clone(ram))),
+            _ if count == 0 => Ok(Placed::one(Arc::clone(ram), Arc::clone(&devices.rates))),
             0 => best(None),
             first => best(Some(first)),
         };
@@ -476,7 +554,7 @@ fn choose_layers(chosen: &Chosen<'_>, plan: &Plan, options: &LoadOptions) -> Res
     if !devices.spills {
         return best(None);
     }
-    let placed = Placed::one(Arc::clone(ram));
+    let placed = Placed::one(Arc::clone(ram), Arc::clone(&devices.rates));
     placed.check(plan, options).map(|()| placed)
 }
 

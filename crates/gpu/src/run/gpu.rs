@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pelton_graph::{
-    Backend, EffortMode, Error, Executable, HostExecutables, Limits, Needs, Op, Plan, Rows,
+    Backend, EffortMode, Error, Executable, HostExecutables, Limits, Needs, Op, Plan, Rates, Rows,
 };
 use pelton_weights::Checkpoint;
 
@@ -15,6 +15,7 @@ use crate::{
         accept::accepts,
         executable::{GpuExecutable, Load},
         memory::needs,
+        rates,
     },
     weights::{self, SharedMatrices, Sources},
 };
@@ -100,6 +101,14 @@ impl Backend for Gpu {
     /// The free memory of the largest heap of the GPU's own. `None` where the driver reports no memory.
     fn budget(&self) -> Option<u64> {
         self.device.free_memory()
+    }
+
+    fn rates_key(&self) -> Option<String> {
+        self.device.tunes.then(|| autotune::owner(&self.device))
+    }
+
+    fn measure_rates(&self) -> Result<Rates, Error> {
+        rates::measure(&self.device)
     }
 
     /// The rows that keep a large GPU with matrix cores busy in attention, whose workgroups have up

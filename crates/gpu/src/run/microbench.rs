@@ -66,9 +66,14 @@ impl Bench {
         let checks = Checks { indices: checks, ..Checks::default() };
         let device = Device::open(adapter, checks)?;
         match device.capabilities.matrix_cores {
-            true => Ok(Self { device }),
+            true => Ok(Self::of(device)),
             false => Err(device.fail("it has no matrix cores that kernels can use".into())),
         }
+    }
+
+    /// A GPU that has matrix cores.
+    pub(crate) const fn of(device: Arc<Device>) -> Self {
+        Self { device }
     }
 
     /// Uploads the operands of a product: the matrix in the format of a file, and `shape.batch` rows

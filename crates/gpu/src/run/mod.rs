@@ -5,11 +5,13 @@
 //! later calls unless the GPU is lost.
 
 mod accept;
+pub(crate) mod bandwidth;
 pub(crate) mod executable;
 mod gpu;
 mod in_flight;
 mod memory;
 pub mod microbench;
 pub(crate) mod profile;
+mod rates;
 
 pub use gpu::Gpu;

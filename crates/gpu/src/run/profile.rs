@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use minijinja::context;
 use pelton_graph::{Error, PartProfile, Plan, Profile, StepProfile, Ways};
 
 use crate::{
-    device::{Device, KernelSource},
-    kernels::template,
+    device::Device,
     lower::{dispatch::StepDispatches, timestamps::Stamps},
+    run::bandwidth,
 };
 
 /// Passes of one submission in the measurement of a whole pass.
@@ -46,7 +45,7 @@ pub(crate) fn measure(
             *time += seconds / passes as f64;
         }
     }
-    let read_bandwidth = Some(read_bandwidth(device)?);
+    let read_bandwidth = Some(bandwidth::read(device)?);
     let steps = steps
         .iter()
         .zip(times)
@@ -83,42 +82,4 @@ fn together(device: &Device, steps: &[StepDispatches<'_>]) -> Result<(Duration, 
     let recorded = begun.elapsed();
     device.wait()?;
     Ok((recorded, begun.elapsed()))
-}
-
-/// The WGSL of a kernel that only reads `bytes` bytes.
-fn bandwidth_source(bytes: u64) -> Result<KernelSource, Error> {
-    template::render("bandwidth.wgsl", context! { len => bytes / 16 })
-}
-
-/// Every kernel, for the test that all of them translate.
-#[cfg(test)]
-pub(crate) fn sources() -> Vec<(String, KernelSource)> {
-    vec![("bandwidth".into(), bandwidth_source(1 << 20).unwrap())]
-}
-
-/// Bytes per second of a kernel that only reads.
-fn read_bandwidth(device: &Device) -> Result<f64, Error> {
-    const MOST: u64 = 1 << 30;
-    let bytes = MOST.min(device.capabilities.binding_bytes) / 16 * 16;
-    let x = device.buffer("bandwidth", bytes)?;
-    let y = device.buffer("bandwidth", 4)?;
-    let kernel = device.kernel("bandwidth", &bandwidth_source(bytes)?)?;
-    let buffers = [x.as_entire_buffer_binding(), y.as_entire_buffer_binding()];
-    let bindings = device.bind("bandwidth", &kernel, &buffers)?;
-    let mut best = 0.0f64;
-    for _ in 0..4 {
-        let mut encoder = device.device.create_command_encoder(&Default::default());
-        let mut pass = encoder.begin_compute_pass(&Default::default());
-        const RUNS: u32 = 16;
-        for _ in 0..RUNS {
-            kernel.record(&mut pass, &bindings, [4224, 1, 1]);
-        }
-        drop(pass);
-        let commands = encoder.finish();
-        let begun = Instant::now();
-        device.queue.submit([commands]);
-        device.wait()?;
-        best = best.max(bytes as f64 * f64::from(RUNS) / begun.elapsed().as_secs_f64());
-    }
-    Ok(best)
 }

@@ -1,7 +1,6 @@
 //! `pelton doctor`: the things that Pelton finds on this machine, and whether it answers.
 
 mod answer;
-mod bandwidth;
 #[cfg(feature = "gpu")]
 mod gpus;
 #[cfg(feature = "gpu")]

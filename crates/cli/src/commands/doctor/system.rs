@@ -3,11 +3,11 @@
 use std::{collections::BTreeSet, env, fs, thread};
 
 use pelton::cpu::gemm::{Panels, ROW_ALIGN, can_pack};
-use pelton::cpu::{SystemMemory, isa::Isa};
+use pelton::cpu::{SystemMemory, isa::Isa, read_bandwidth};
 use pelton::weights::DType;
 use serde_json::{Value, json};
 
-use super::{bandwidth, report::Row};
+use super::report::Row;
 use crate::output;
 
 /// The version and the features of this build.
@@ -80,7 +80,7 @@ pub(super) fn memory() -> Vec<Row> {
     let shown = |bytes: Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), output::bytes);
     let limit = memory.limit.map_or_else(|| "none".to_owned(), output::bytes);
     let threads = pelton::default_threads();
-    let rate = bandwidth::measured(threads, memory.available);
+    let rate = read_bandwidth(threads, memory.available);
     let speed = rate.map_or_else(
         || "not measured: too little memory is free".to_owned(),
         |rate| format!("{:.1} GB/s read by {threads} threads", rate / 1e9),

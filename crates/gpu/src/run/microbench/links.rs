@@ -47,7 +47,11 @@ impl Links {
     ///
     /// As [`Gpu::open`](crate::Gpu::open).
     pub fn open(adapter: &Adapter) -> Result<Self, Error> {
-        Ok(Self { device: Device::open(adapter, Checks::default())? })
+        Ok(Self::of(Device::open(adapter, Checks::default())?))
+    }
+
+    pub(crate) const fn of(device: Arc<Device>) -> Self {
+        Self { device }
     }
 
     /// Copies `bytes` from the CPU to the GPU through a mapped buffer, which `threads` threads fill.

@@ -1,0 +1,173 @@
+//! The measured rates of devices, which are kept in a file of the user's cache directory.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    process,
+    sync::{Mutex, PoisonError},
+};
+
+use pelton_graph::{Backend, LinkRates, Rates};
+use serde_json::{Map, Value, json};
+
+use crate::Error;
+
+/// The rates that are known, by the [keys](Backend::rates_key) of devices.
+pub(crate) struct KnownRates {
+    file: Option<PathBuf>,
+    /// Those that this process has measured.
+    measured: Mutex<BTreeMap<String, Rates>>,
+}
+
+impl KnownRates {
+    /// Those of a file, if one is given.
+    pub(crate) fn new(file: Option<PathBuf>) -> Self {
+        Self { file, measured: Mutex::default() }
+    }
+
+    /// Those of the user's cache directory.
+    pub(crate) fn of_user() -> Self {
+        use etcetera::BaseStrategy;
+        let directories = etcetera::choose_base_strategy().ok();
+        Self::new(directories.map(|all| all.cache_dir().join("pelton").join("rates.json")))
+    }
+
+    /// The rates of a device, if they were measured.
+    pub(crate) fn get(&self, device: &dyn Backend) -> Option<Rates> {
+        let key = device.rates_key()?;
+        let measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        measured.get(&key).copied().or_else(|| parsed(read(self.file.as_deref()?).get(&key)?))
+    }
+
+    /// Measures the rates of a device, and keeps them. A file that cannot be written is ignored: the next process measures
+    /// again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Backend::measure_rates`].
+    pub(crate) fn measure(&self, device: &dyn Backend) -> Result<(), Error> {
+        let Some(key) = device.rates_key() else { return Ok(()) };
+        let rates = device.measure_rates()?;
+        tracing::info!(key, ?rates, "the rates of a device are measured");
+        if let Some(file) = &self.file {
+            let _ = write(file, &key, &rates);
+        }
+        let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        measured.insert(key, rates);
+        Ok(())
+    }
+}
+
+/// The rates of an entry, unless one is no positive number.
+fn parsed(entry: &Value) -> Option<Rates> {
+    let number = |name: &str| entry[name].as_f64();
+    let positive = |name: &str| number(name).filter(|value| *value > 0.0);
+    let link = match (entry.get("up"), entry.get("hop")) {
+        (None, None) => None,
+        _ => Some(LinkRates { up: positive("up")?, hop: positive("hop")? }),
+    };
+    let step = number("step").filter(|step| *step >= 0.0)?;
+    Some(Rates { read: positive("read")?, step, multiply: positive("multiply"), link })
+}
+
+/// The entries of a file; none of one that cannot be read.
+fn read(file: &Path) -> Map<String, Value> {
+    let text = fs::read(file).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
+/// Adds an entry. The file is replaced by a rename, so it is never read half written.
+fn write(file: &Path, key: &str, rates: &Rates) -> io::Result<()> {
+    let &Rates { read: rate, step, multiply, link } = rates;
+    let mut entry = json!({ "read": rate, "step": step });
+    if let Some(multiply) = multiply {
+        entry["multiply"] = json!(multiply);
+    }
+    if let Some(LinkRates { up, hop }) = link {
+        (entry["up"], entry["hop"]) = (json!(up), json!(hop));
+    }
+    let mut all = read(file);
+    all.insert(key.to_owned(), entry);
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let new = file.with_extension(process::id().to_string());
+    fs::write(&new, serde_json::to_vec_pretty(&all)?)?;
+    fs::rename(&new, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use pelton_graph::{Error as GraphError, Executable, Limits, Needs, Op, Plan};
+
+    use super::*;
+
+    /// A device of stated rates.
+    struct Stated(&'static str, Rates);
+
+    impl Backend for Stated {
+        fn name(&self) -> &str {
+            self.0
+        }
+
+        fn accepts(&self, _: &Op, _: &Plan) -> bool {
+            false
+        }
+
+        fn needs(&self, _: &Plan, _: &Limits) -> Result<Needs, GraphError> {
+            Ok(Needs::default())
+        }
+
+        fn rates_key(&self) -> Option<String> {
+            (self.0 != "software").then(|| self.0.to_owned())
+        }
+
+        fn measure_rates(&self) -> Result<Rates, GraphError> {
+            Ok(self.1)
+        }
+
+        fn load(
+            &self,
+            _: Plan,
+            _: std::sync::Arc<pelton_weights::Checkpoint>,
+            _: Limits,
+            _: &mut dyn FnMut(u64, u64),
+        ) -> Result<Box<dyn Executable>, GraphError> {
+            Err(GraphError::Profile)
+        }
+    }
+
+    #[test]
+    fn rates_outlive_a_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("deeper").join("rates.json");
+        let link = Some(LinkRates { up: 25.2e9, hop: 2.5e-4 });
+        let gpu = Rates { read: 3e12, step: 2.8e-6, multiply: Some(2e14), link };
+        let cpu = Rates { read: 64.8e9, step: 0.0, multiply: None, link: None };
+        let devices = [Stated("gpu", gpu), Stated("cpu", cpu), Stated("software", gpu)];
+        let first = KnownRates::new(Some(file.clone()));
+        for device in &devices {
+            assert_eq!(first.get(device), None);
+            first.measure(device).unwrap();
+        }
+        for known in [first, KnownRates::new(Some(file.clone()))] {
+            assert_eq!(known.get(&devices[0]), Some(gpu));
+            assert_eq!(known.get(&devices[1]), Some(cpu));
+            assert_eq!(known.get(&devices[2]), None, "a driver in software");
+        }
+        // no number is made up of what cannot be read
+        for text in [
+            "",
+            "[",
+            "[1]",
+            r#"{"gpu": 1}"#,
+            r#"{"gpu": {"read": 0, "step": 1}}"#,
+            r#"{"gpu": {"read": 1, "step": 1, "up": 1}}"#,
+        ] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(KnownRates::new(Some(file.clone())).get(&devices[0]), None, "{text}");
+        }
+        assert_eq!(KnownRates::new(None).get(&devices[0]), None);
+    }
+}

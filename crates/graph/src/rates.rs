@@ -1,0 +1,23 @@
+//! The rates of a device, from which the time of a pass follows.
+
+/// The measured rates of a device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// Bytes of its own memory that it reads in a second.
+    pub read: f64,
+    /// Seconds of a step beyond its reads.
+    pub step: f64,
+    /// Operations in a second in products of many rows, two for each product; `None` if they are not measured.
+    pub multiply: Option<f64>,
+    /// The way to the CPU's memory and back; `None` of the CPU itself.
+    pub link: Option<LinkRates>,
+}
+
+/// The rates of the way between a GPU and the CPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkRates {
+    /// Bytes in a second from the CPU's memory to the GPU.
+    pub up: f64,
+    /// Seconds that a row takes from the GPU to the CPU and back, or to another GPU, in a pass.
+    pub hop: f64,
+}
