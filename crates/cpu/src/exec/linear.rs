@@ -22,8 +22,8 @@ use crate::simd::dispatch;
 enum Matrix<'a> {
     /// Row by row, or in panels of rows.
     Rows(MatrixRef<'a>),
-    /// Input by input.
-    Lines(&'a InputMajor, &'a EffortCurve),
+    /// Input by input, and row by row for rows of effort 1 if there is memory for both.
+    Lines(&'a InputMajor, Option<MatrixRef<'a>>, &'a EffortCurve),
     /// Row by row for rows of effort 1, and with sorted buckets for others.
     Buckets(MatrixRef<'a>, &'a Buckets, &'a EffortCurve),
 }
@@ -32,14 +32,14 @@ impl Matrix<'_> {
     fn rows(&self) -> usize {
         match self {
             Self::Rows(matrix) | Self::Buckets(matrix, ..) => matrix.rows(),
-            Self::Lines(lines, _) => lines.rows(),
+            Self::Lines(lines, ..) => lines.rows(),
         }
     }
 
     fn cols(&self) -> usize {
         match self {
             Self::Rows(matrix) | Self::Buckets(matrix, ..) => matrix.cols(),
-            Self::Lines(lines, _) => lines.cols(),
+            Self::Lines(lines, ..) => lines.cols(),
         }
     }
 
@@ -47,7 +47,7 @@ impl Matrix<'_> {
     fn kind(&self) -> ActivationKind {
         ActivationKind::of(match self {
             Self::Rows(matrix) | Self::Buckets(matrix, ..) => matrix.dtype(),
-            Self::Lines(lines, _) => lines.dtype(),
+            Self::Lines(lines, ..) => lines.dtype(),
         })
     }
 }
@@ -79,9 +79,14 @@ impl<'a> Product<'a> {
             matrix.map_err(|error| Error::Matrix { tensor: weight.name.clone(), what: what(error) })
         };
         let matrix = match weights.marked(id) {
-            Some((Kept::Lines(lines), curve)) => Matrix::Lines(lines, curve),
-            Some((Kept::Buckets([buckets, ..]), curve)) => Matrix::Buckets(rows()?, buckets, curve),
-            Some((Kept::Buckets([]), _)) | None => Matrix::Rows(rows()?),
+            Some((Kept::Lines(lines), curve)) => {
+                Matrix::Lines(lines, weights.keeps_rows().then(rows).transpose()?, curve)
+            }
+            Some((Kept::Buckets(all), curve)) => match all.first() {
+                Some(buckets) => Matrix::Buckets(rows()?, buckets, curve),
+                None => Matrix::Rows(rows()?),
+            },
+            None => Matrix::Rows(rows()?),
         };
         let output = Output {
             values: SharedMut::new(out),
@@ -170,7 +175,7 @@ impl Multiplier {
         let (isa, live) = (self.isa, &mut self.live);
         let marked = |product: &Product<'a>| match product.matrix {
             Matrix::Rows(_) => None,
-            Matrix::Lines(lines, curve) => Some(Marked { matrix: Order::Lines(lines), curve }),
+            Matrix::Lines(lines, _, curve) => Some(Marked { matrix: Order::Lines(lines), curve }),
             Matrix::Buckets(_, buckets, curve) => {
                 Some(Marked { matrix: Order::Buckets(buckets), curve })
             }
@@ -276,10 +281,17 @@ impl<'r> Operands<'r> {
                     }
                 }
             }
-            Matrix::Lines(matrix, _) => {
+            Matrix::Lines(lines, matrix, _) => {
+                let (mut dense, live) = self.live.rows(strip);
+                if let Some(matrix) = matrix {
+                    let picked = Picked { inputs: dense, outputs: dense };
+                    let all = outputs.clone();
+                    // SAFETY: by the caller.
+                    unsafe { gemm::matmul_picked(isa, matrix, activations, picked, all, output) };
+                    dense = &[];
+                }
                 let (lists, output) = (self.live.lists(index), *output);
-                let (dense, live) = self.live.rows(strip);
-                let task = Task { matrix, activations, dense, live, lists, output };
+                let task = Task { matrix: lines, activations, dense, live, lists, output };
                 // SAFETY: by the caller.
                 unsafe { input_major::multiply(isa, &task, outputs) };
             }
