@@ -502,7 +502,7 @@ mod tests {
         let marked: usize = marked.map(|weight| weight.dtype.bytes_of(weight.len()).unwrap()).sum();
         assert!(error(before + marked as u64 / 2).contains("for the KV cache"));
         assert!(error(needs.total() - 1).contains("for the KV cache"));
-        // without memory for both orders rows of effort 1 multiply lines, with the same results
+        // without memory for both orders few rows of effort 1 multiply lines, with the same results
         let logits = |available| {
             let mut executable = load(available).unwrap();
             let row = |position| Row { input: Input::Token(position + 1), position, slot: 0 };

@@ -22,8 +22,8 @@ use crate::simd::dispatch;
 enum Matrix<'a> {
     /// Row by row, or in panels of rows.
     Rows(MatrixRef<'a>),
-    /// Input by input, and row by row for rows of effort 1 if there is memory for both.
-    Lines(&'a InputMajor, Option<MatrixRef<'a>>, &'a EffortCurve),
+    /// Input by input, and row by row for rows of effort 1.
+    Lines(&'a InputMajor, MatrixRef<'a>, &'a EffortCurve),
     /// Row by row for rows of effort 1, and with sorted buckets for others.
     Buckets(MatrixRef<'a>, &'a Buckets, &'a EffortCurve),
 }
@@ -56,6 +56,8 @@ impl Matrix<'_> {
 pub(super) struct Product<'a> {
     matrix: Matrix<'a>,
     output: Output<'a>,
+    /// Whether few rows of effort 1 read what rows below 1 read, because there is no memory for both.
+    saves_memory: bool,
 }
 
 impl<'a> Product<'a> {
@@ -79,9 +81,7 @@ impl<'a> Product<'a> {
             matrix.map_err(|error| Error::Matrix { tensor: weight.name.clone(), what: what(error) })
         };
         let matrix = match weights.marked(id) {
-            Some((Kept::Lines(lines), curve)) => {
-                Matrix::Lines(lines, weights.keeps_rows().then(rows).transpose()?, curve)
-            }
+            Some((Kept::Lines(lines), curve)) => Matrix::Lines(lines, rows()?, curve),
             Some((Kept::Buckets(all), curve)) => match all.first() {
                 Some(buckets) => Matrix::Buckets(rows()?, buckets, curve),
                 None => Matrix::Rows(rows()?),
@@ -94,7 +94,8 @@ impl<'a> Product<'a> {
             bias: weights.optional(bias)?,
             accumulate,
         };
-        Ok(Self { matrix, output })
+        let saves_memory = matches!(matrix, Matrix::Lines(..)) && !weights.keeps_rows();
+        Ok(Self { matrix, output, saves_memory })
     }
 
     /// The buffer of the products.
@@ -187,7 +188,8 @@ impl Multiplier {
             Some(Marked { matrix: Order::Lines(_), .. }) => OUTPUT_ALIGN,
             Some(Marked { matrix: Order::Buckets(_), .. }) => BUCKET_OUTPUTS,
         };
-        live.begin(has_lines, rows, efforts);
+        let saves_memory = products.iter().any(|product| product.saves_memory);
+        live.begin(has_lines, saves_memory, rows, efforts);
         let operands = Operands { isa, activations: &self.activations, live: &*live, rows };
         let used = |a: &&Activations| products.iter().any(|p| p.matrix.kind() == a.kind());
         pool.run(|worker| {
@@ -259,7 +261,7 @@ impl<'r> Operands<'r> {
         strip: Range<usize>,
         outputs: Range<usize>,
     ) {
-        let (isa, Product { matrix, output }) = (self.isa, product);
+        let (isa, Product { matrix, output, .. }) = (self.isa, product);
         let Some(activations) = self.of_kind(matrix.kind()) else { return };
         match matrix {
             Matrix::Rows(_) if strip.start > 0 => {}
@@ -282,18 +284,16 @@ impl<'r> Operands<'r> {
                 }
             }
             Matrix::Lines(lines, matrix, _) => {
-                let (mut dense, live) = self.live.rows(strip);
-                if let Some(matrix) = matrix {
-                    let picked = Picked { inputs: dense, outputs: dense };
-                    let all = outputs.clone();
-                    // SAFETY: by the caller.
-                    unsafe { gemm::matmul_picked(isa, matrix, activations, picked, all, output) };
-                    dense = &[];
-                }
-                let (lists, output) = (self.live.lists(index), *output);
-                let task = Task { matrix: lines, activations, dense, live, lists, output };
+                let (dense, live) = self.live.rows(strip);
+                let picked = Picked { inputs: dense, outputs: dense };
+                let Some(lists) = self.live.lists(index) else { return };
+                let task = Task { matrix: lines, activations, live, lists, output: *output };
                 // SAFETY: by the caller.
-                unsafe { input_major::multiply(isa, &task, outputs) };
+                unsafe {
+                    let all = outputs.clone();
+                    gemm::matmul_picked(isa, matrix, activations, picked, all, output);
+                    input_major::multiply(isa, &task, outputs);
+                }
             }
         }
     }

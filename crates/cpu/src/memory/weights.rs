@@ -264,7 +264,7 @@ impl Weights {
     }
 
     /// Keeps the rows of marked matrices too, if there is memory for both orders: rows of effort 1 then run as
-    /// in a load without effort.
+    /// in a load without effort. Else many rows read the file, and few the order for efforts below 1.
     pub(crate) fn keep_rows(&mut self, plan: &Plan, budget: &mut Budget) {
         let marked = plan.weights.iter().filter(|weight| weight.effort);
         let bytes = marked.filter_map(|weight| weight.dtype.bytes_of(weight.len()));

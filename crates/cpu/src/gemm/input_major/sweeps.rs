@@ -9,8 +9,8 @@ use std::ops::Range;
 use super::super::tile::Coding;
 use super::super::vectors::Codes;
 use super::coded::{BlockAt, Coded, LineSegment, RUN};
-use super::inputs::{BlockInputs, Lower};
 use super::lines::Lines;
+use super::live::{LiveBlock, Lower};
 use super::nested;
 use crate::memory::prefetch::{Level, prefetch};
 
@@ -33,10 +33,10 @@ pub(super) struct Places {
 impl Places {
     /// The lines of `inputs` in the block `at`.
     #[inline(always)]
-    pub(super) fn new<K: Coded>(at: BlockAt, inputs: impl BlockInputs) -> Self {
+    pub(super) fn new<K: Coded>(at: BlockAt, inputs: &LiveBlock) -> Self {
         let line = K::FIELDS.line(at.outputs) as u32;
-        let lines = std::array::from_fn(|i| u32::from(inputs.line(i)) * line);
-        let mut groups = inputs.groups(K::Coding::HALVES);
+        let lines = std::array::from_fn(|i| u32::from(inputs.lines[i] & 31) * line);
+        let mut groups = inputs.groups();
         if K::NESTED {
             groups[1] = inputs.lower().groups;
         }
@@ -112,12 +112,12 @@ impl Places {
 #[inline(always)]
 pub(super) unsafe fn one_block<S: Lines, K: Coded>(
     places: &Places,
-    inputs: impl BlockInputs,
+    inputs: &LiveBlock,
     runs: Range<usize>,
     [sums, integers]: [*mut f32; 2],
     next: Option<&Places>,
 ) {
-    let (all, block, lower) = (places.sweeps(), inputs.block(), inputs.lower());
+    let (all, block, lower) = (places.sweeps(), &inputs.block, inputs.lower());
     let ahead = (BYTES_AHEAD / (4 * K::FIELDS.line(RUN * runs.len()))).max(SWEEPS_AHEAD);
     let parts = [integers, integers.wrapping_add(runs.len() * RUN)];
     let used = if K::Coding::HALVES || K::NESTED { 2 } else { 1 };
@@ -177,8 +177,8 @@ pub(super) unsafe fn one_block<S: Lines, K: Coded>(
 /// # Safety
 /// The instructions of `S` exist.
 #[inline(always)]
-unsafe fn start<S: Lines, K: Coded>(inputs: impl BlockInputs, part: usize) -> S::I {
-    let block = inputs.block();
+unsafe fn start<S: Lines, K: Coded>(inputs: &LiveBlock, part: usize) -> S::I {
+    let block = &inputs.block;
     // SAFETY: the caller's promise.
     unsafe {
         if LineSegment::<S, K>::PLAIN {
@@ -198,8 +198,8 @@ unsafe fn start<S: Lines, K: Coded>(inputs: impl BlockInputs, part: usize) -> S:
 
 /// The sum of the codes of the activations of a part, which has no halves.
 #[inline(always)]
-fn codes<K: Coded>(inputs: impl BlockInputs, part: usize) -> i32 {
-    let [even, odd] = inputs.block().minus_pairs.map(i32::from);
+fn codes<K: Coded>(inputs: &LiveBlock, part: usize) -> i32 {
+    let [even, odd] = inputs.block.minus_pairs.map(i32::from);
     let left_out = if K::NESTED && part == 1 { inputs.lower().left_out } else { 0 };
     -even - odd - left_out
 }
@@ -257,7 +257,7 @@ unsafe fn add<S: Lines, K: Coded>(
 #[inline(always)]
 unsafe fn found<S: Lines, K: Coded>(
     from: *const f32,
-    inputs: impl BlockInputs,
+    inputs: &LiveBlock,
     part: usize,
 ) -> [S::I; 8] {
     // SAFETY: the caller's promise.
@@ -287,12 +287,12 @@ unsafe fn found<S: Lines, K: Coded>(
 #[inline(always)]
 unsafe fn scale<S: Lines, K: Coded>(
     at: &BlockAt,
-    inputs: impl BlockInputs,
+    inputs: &LiveBlock,
     runs: Range<usize>,
     sums: *mut f32,
     parts: [*mut f32; 2],
 ) {
-    let (block, Lower { left_out, .. }) = (inputs.block(), inputs.lower());
+    let (block, Lower { left_out, .. }) = (&inputs.block, inputs.lower());
     let vectors = LineSegment::<S, K>::VECTORS;
     let mut place = 0;
     // SAFETY: the caller's promise.
