@@ -238,14 +238,40 @@ unsafe fn add<S: Lines, K: Coded>(
             let line = |line: u32| from.add(line as usize);
             let lines = [S::load(line(a)), S::load(line(b)), S::load(line(c)), S::load(line(d))];
             S::add_nibbles(lines, x, &mut sums);
+        } else if !LineSegment::<S, K>::NIBBLES {
+            let from = places.at.lines.add(LineSegment::<S, K>::place(run, segment));
+            let [a, b, c, d] = lines;
+            let line = |line: u32| from.add(line as usize);
+            let lines = [S::load(line(a)), S::load(line(b)), S::load(line(c)), S::load(line(d))];
+            add_bytes::<S>(K::Coding::CODES, lines, x, &mut sums);
         } else {
             let codes = LineSegment::<S, K>::codes(&places.at, lines, run, segment);
-            for (sum, code) in sums[..count].iter_mut().zip(&codes) {
+            for k in 0..8 {
+                let sum = &mut sums[k];
+                let code = &raw const codes[k];
                 [[*sum]] = S::dot::<1, 1, 1>(K::Coding::CODES, [code], [x.as_ptr()], [*sum]);
             }
         }
         for (i, sum) in sums[..count].iter().enumerate() {
             S::store(S::f32_of_bits(*sum), to.add(i * S::LANES));
+        }
+    }
+}
+
+/// Adds the products of four activations with the bytes of four lines to the first four sums. Indices that are
+/// known keep the vectors in registers.
+///
+/// # Safety
+/// The instructions of `S` exist.
+#[inline(always)]
+unsafe fn add_bytes<S: Lines>(codes: Codes, lines: [S::I; 4], x: &[i8; 4], sums: &mut [S::I; 8]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let all = S::interleave(lines);
+        for k in 0..4 {
+            let code = S::from_i8(all[k]);
+            let sum = &mut sums[k];
+            [[*sum]] = S::dot::<1, 1, 1>(codes, [&raw const code], [x.as_ptr()], [*sum]);
         }
     }
 }
