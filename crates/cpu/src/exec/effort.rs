@@ -124,8 +124,8 @@ impl LiveInputs {
         all.fetch_add(of as u64, Ordering::Relaxed);
     }
 
-    /// Sorts the rows of a step by whether they have effort 1. With `saves_memory` few rows of effort 1 are among
-    /// the others, as rows all of whose inputs are live, which have the same results.
+    /// Sorts the rows of a step by whether they have effort 1. To save memory, few rows of effort 1 are among the
+    /// others, with all inputs live, which has the same results.
     pub(super) fn begin(
         &mut self,
         has_lines: bool,

@@ -65,7 +65,7 @@ impl Matrix {
     }
 }
 
-/// What a text shows of two backends.
+/// The agreement of two backends on a text.
 #[derive(Debug, Default)]
 struct Found {
     /// Inputs of matrices, and those which one backend alone multiplies.
