@@ -33,7 +33,7 @@ enum Weight {
         stored: Matrices,
         packed: Option<Packed>,
         /// A second order of those whose rows can have an effort below 1.
-        marked: Option<(Kept, EffortCurve)>,
+        marked: Option<Box<(Kept, EffortCurve)>>,
     },
 }
 
@@ -215,7 +215,7 @@ impl Weights {
                 false => InputMajor::new(weight.dtype, rows, weight.row_len, bytes, pool),
             };
             let lines = lines.ok_or(Error::Memory { what, needed, available: None })?;
-            *marked = Some((Kept::Lines(lines), plan.effort_curve(WeightId(i))));
+            *marked = Some(Box::new((Kept::Lines(lines), plan.effort_curve(WeightId(i)))));
         }
         Ok(())
     }
@@ -250,7 +250,7 @@ impl Weights {
                 }
             };
             let buckets = (0..count).map(sorted).collect::<Result<_, _>>()?;
-            *marked = Some((Kept::Buckets(buckets), plan.effort_curve(WeightId(i))));
+            *marked = Some(Box::new((Kept::Buckets(buckets), plan.effort_curve(WeightId(i)))));
         }
         Ok(())
     }
@@ -258,7 +258,7 @@ impl Weights {
     /// The weights of a matrix that is marked for effort, and its fractions.
     pub(crate) fn marked(&self, id: WeightId) -> Option<&(Kept, EffortCurve)> {
         match &self.all[id.0] {
-            Weight::Matrices { marked, .. } => marked.as_ref(),
+            Weight::Matrices { marked, .. } => marked.as_deref(),
             Weight::Floats(_) => None,
         }
     }
