@@ -70,18 +70,14 @@ impl Subject<'_> {
             // SAFETY: partitions are disjoint, and a barrier lies between writes and reads.
             unsafe { activations.prepare(self.x, cols, units) };
             worker.barrier();
-            let (mut dense, mut sparse, mut lists) = (&[0][..], &[][..], None);
-            if effort < 1.0 {
-                let of_blocks = Some((activations, 0));
-                let chosen = Chosen { x: self.x, matrix, least, activations: of_blocks };
-                let units = worker.split(LiveRows::units(cols), 1);
-                // SAFETY: as above.
-                unsafe { self.lists.choose(self.isa, 0, &chosen, units) };
-                worker.barrier();
-                (dense, sparse, lists) = (&[], &[0], Some((self.lists, 0)));
-            }
+            let of_blocks = Some((activations, 0));
+            let chosen = Chosen { x: self.x, matrix, least, activations: of_blocks };
+            let units = worker.split(LiveRows::units(cols), 1);
+            // SAFETY: as above.
+            unsafe { self.lists.choose(self.isa, 0, &chosen, units) };
+            worker.barrier();
             if !only_choose {
-                let task = Task { matrix, activations, dense, live: sparse, lists, output };
+                let task = Task { matrix, activations, live: &[0], lists: (self.lists, 0), output };
                 // SAFETY: as above.
                 unsafe { multiply(self.isa, &task, worker.split(matrix.rows(), OUTPUT_ALIGN)) };
             }

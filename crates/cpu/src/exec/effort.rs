@@ -124,17 +124,25 @@ impl LiveInputs {
         all.fetch_add(of as u64, Ordering::Relaxed);
     }
 
-    /// Sorts the rows of a step by whether they have effort 1.
-    pub(super) fn begin(&mut self, has_lines: bool, rows: usize, efforts: Efforts<'_>) {
+    /// Sorts the rows of a step by whether they have effort 1. To save memory, few rows of effort 1 are among the
+    /// others, with all inputs live, which has the same results.
+    pub(super) fn begin(
+        &mut self,
+        has_lines: bool,
+        saves_memory: bool,
+        rows: usize,
+        efforts: Efforts<'_>,
+    ) {
         self.dense.clear();
         self.live.clear();
         self.efforts.clear();
         if !has_lines {
             return;
         }
+        let is_dense = !self.is_partial && (!saves_memory || rows > STRIP);
         for row in 0..rows {
             let effort = efforts.batch.effort(efforts.rows, row);
-            match effort.is_full() && !self.is_partial {
+            match effort.is_full() && is_dense {
                 true => self.dense.push(row as u32),
                 false => {
                     self.live.push(row as u32);
@@ -228,7 +236,9 @@ impl LiveInputs {
             // SAFETY: one thread compacts a chunk of a row for a product.
             let found = unsafe { lists.choose(isa, product * STRIP + row, &chosen, part) };
             let halves = if matrix.is_nested() { 1 } else { 2 };
-            self.count(halves * found * matrix.rows() as u64, 2 * inputs * matrix.rows());
+            if !effort.is_full() {
+                self.count(halves * found * matrix.rows() as u64, 2 * inputs * matrix.rows());
+            }
         }
     }
 }

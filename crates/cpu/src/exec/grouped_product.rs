@@ -39,7 +39,7 @@ impl<'a> GroupedProduct<'a> {
     ) -> Result<Self, Error> {
         let matrices = weights.matrices(plan, weight)?;
         let sorted = match weights.marked(weight) {
-            Some((Kept::Buckets(sorted), curve)) => Some((sorted, curve)),
+            Some((Kept::Buckets(sorted), curve)) => Some((&sorted[..], curve)),
             Some((Kept::Lines(_), _)) | None => None,
         };
         let bias = weights.optional(bias)?;

@@ -22,8 +22,8 @@ use crate::simd::dispatch;
 enum Matrix<'a> {
     /// Row by row, or in panels of rows.
     Rows(MatrixRef<'a>),
-    /// Input by input.
-    Lines(&'a InputMajor, &'a EffortCurve),
+    /// Input by input, and row by row for rows of effort 1.
+    Lines(&'a InputMajor, MatrixRef<'a>, &'a EffortCurve),
     /// Row by row for rows of effort 1, and with sorted buckets for others.
     Buckets(MatrixRef<'a>, &'a Buckets, &'a EffortCurve),
 }
@@ -32,14 +32,14 @@ impl Matrix<'_> {
     fn rows(&self) -> usize {
         match self {
             Self::Rows(matrix) | Self::Buckets(matrix, ..) => matrix.rows(),
-            Self::Lines(lines, _) => lines.rows(),
+            Self::Lines(lines, ..) => lines.rows(),
         }
     }
 
     fn cols(&self) -> usize {
         match self {
             Self::Rows(matrix) | Self::Buckets(matrix, ..) => matrix.cols(),
-            Self::Lines(lines, _) => lines.cols(),
+            Self::Lines(lines, ..) => lines.cols(),
         }
     }
 
@@ -47,7 +47,7 @@ impl Matrix<'_> {
     fn kind(&self) -> ActivationKind {
         ActivationKind::of(match self {
             Self::Rows(matrix) | Self::Buckets(matrix, ..) => matrix.dtype(),
-            Self::Lines(lines, _) => lines.dtype(),
+            Self::Lines(lines, ..) => lines.dtype(),
         })
     }
 }
@@ -56,6 +56,8 @@ impl Matrix<'_> {
 pub(super) struct Product<'a> {
     matrix: Matrix<'a>,
     output: Output<'a>,
+    /// Whether few rows of effort 1 read what rows below 1 read, because there is no memory for both.
+    saves_memory: bool,
 }
 
 impl<'a> Product<'a> {
@@ -79,9 +81,12 @@ impl<'a> Product<'a> {
             matrix.map_err(|error| Error::Matrix { tensor: weight.name.clone(), what: what(error) })
         };
         let matrix = match weights.marked(id) {
-            Some((Kept::Lines(lines), curve)) => Matrix::Lines(lines, curve),
-            Some((Kept::Buckets([buckets, ..]), curve)) => Matrix::Buckets(rows()?, buckets, curve),
-            Some((Kept::Buckets([]), _)) | None => Matrix::Rows(rows()?),
+            Some((Kept::Lines(lines), curve)) => Matrix::Lines(lines, rows()?, curve),
+            Some((Kept::Buckets(all), curve)) => match all.first() {
+                Some(buckets) => Matrix::Buckets(rows()?, buckets, curve),
+                None => Matrix::Rows(rows()?),
+            },
+            None => Matrix::Rows(rows()?),
         };
         let output = Output {
             values: SharedMut::new(out),
@@ -89,7 +94,8 @@ impl<'a> Product<'a> {
             bias: weights.optional(bias)?,
             accumulate,
         };
-        Ok(Self { matrix, output })
+        let saves_memory = matches!(matrix, Matrix::Lines(..)) && !weights.keeps_rows();
+        Ok(Self { matrix, output, saves_memory })
     }
 
     /// The buffer of the products.
@@ -170,7 +176,7 @@ impl Multiplier {
         let (isa, live) = (self.isa, &mut self.live);
         let marked = |product: &Product<'a>| match product.matrix {
             Matrix::Rows(_) => None,
-            Matrix::Lines(lines, curve) => Some(Marked { matrix: Order::Lines(lines), curve }),
+            Matrix::Lines(lines, _, curve) => Some(Marked { matrix: Order::Lines(lines), curve }),
             Matrix::Buckets(_, buckets, curve) => {
                 Some(Marked { matrix: Order::Buckets(buckets), curve })
             }
@@ -182,7 +188,8 @@ impl Multiplier {
             Some(Marked { matrix: Order::Lines(_), .. }) => OUTPUT_ALIGN,
             Some(Marked { matrix: Order::Buckets(_), .. }) => BUCKET_OUTPUTS,
         };
-        live.begin(has_lines, rows, efforts);
+        let saves_memory = products.iter().any(|product| product.saves_memory);
+        live.begin(has_lines, saves_memory, rows, efforts);
         let operands = Operands { isa, activations: &self.activations, live: &*live, rows };
         let used = |a: &&Activations| products.iter().any(|p| p.matrix.kind() == a.kind());
         pool.run(|worker| {
@@ -254,7 +261,7 @@ impl<'r> Operands<'r> {
         strip: Range<usize>,
         outputs: Range<usize>,
     ) {
-        let (isa, Product { matrix, output }) = (self.isa, product);
+        let (isa, Product { matrix, output, .. }) = (self.isa, product);
         let Some(activations) = self.of_kind(matrix.kind()) else { return };
         match matrix {
             Matrix::Rows(_) if strip.start > 0 => {}
@@ -276,12 +283,17 @@ impl<'r> Operands<'r> {
                     }
                 }
             }
-            Matrix::Lines(matrix, _) => {
-                let (lists, output) = (self.live.lists(index), *output);
+            Matrix::Lines(lines, matrix, _) => {
                 let (dense, live) = self.live.rows(strip);
-                let task = Task { matrix, activations, dense, live, lists, output };
+                let picked = Picked { inputs: dense, outputs: dense };
+                let Some(lists) = self.live.lists(index) else { return };
+                let task = Task { matrix: lines, activations, live, lists, output: *output };
                 // SAFETY: by the caller.
-                unsafe { input_major::multiply(isa, &task, outputs) };
+                unsafe {
+                    let all = outputs.clone();
+                    gemm::matmul_picked(isa, matrix, activations, picked, all, output);
+                    input_major::multiply(isa, &task, outputs);
+                }
             }
         }
     }

@@ -20,27 +20,20 @@ use crate::pool::{Pool, SharedMut};
 pub(crate) struct Weights {
     checkpoint: Arc<Checkpoint>,
     all: Vec<Weight>,
+    /// Whether there is memory for the rows of marked matrices next to their order for efforts below 1.
+    keeps_rows: bool,
 }
 
 #[derive(Debug)]
 enum Weight {
     /// A vector, or a table of vectors `[rows, row_len]`.
     Floats(Vec<f32>),
+    /// One or several matrices.
     Matrices {
         stored: Matrices,
         packed: Option<Packed>,
-    },
-    /// A matrix whose rows can have an effort below 1.
-    Lines {
-        stored: Matrices,
-        lines: InputMajor,
-        curve: EffortCurve,
-    },
-    /// One or several matrices whose rows can have an effort below 1, with sorted buckets of each.
-    Buckets {
-        stored: Matrices,
-        buckets: Vec<Buckets>,
-        curve: EffortCurve,
+        /// A second order of those whose rows can have an effort below 1.
+        marked: Option<Box<(Kept, EffortCurve)>>,
     },
 }
 
@@ -51,13 +44,13 @@ struct Packed {
     panels: Option<Panels>,
 }
 
-/// The weights of a matrix whose rows can have an effort below 1.
-#[derive(Clone, Copy)]
-pub(crate) enum Kept<'a> {
+/// The weights of a matrix for rows of an effort below 1.
+#[derive(Debug)]
+pub(crate) enum Kept {
     /// In input-major order.
-    Lines(&'a InputMajor),
-    /// Sorted buckets of each matrix, next to those of the file.
-    Buckets(&'a [Buckets]),
+    Lines(InputMajor),
+    /// Sorted buckets of each matrix.
+    Buckets(Vec<Buckets>),
 }
 
 /// One or several matrices, each some rows of a matrix of their tensor.
@@ -153,9 +146,9 @@ impl Weights {
                 rows,
                 of,
             };
-            all.push(Weight::Matrices { stored, packed: None });
+            all.push(Weight::Matrices { stored, packed: None, marked: None });
         }
-        Ok(Self { checkpoint, all })
+        Ok(Self { checkpoint, all, keeps_rows: true })
     }
 
     /// Bytes of the weights of a plan that [`new`](Self::new) decodes.
@@ -193,8 +186,7 @@ impl Weights {
         bytes.sum()
     }
 
-    /// Copies the matrices that are marked for effort to input-major order, in place of all other
-    /// orders.
+    /// Copies the matrices that are marked for effort to input-major order.
     ///
     /// # Errors
     /// [`Error::Effort`] if the type of one has no such order, [`Error::LoadMemory`] or
@@ -214,7 +206,7 @@ impl Weights {
         let needed = Self::marked_bytes(plan)?;
         budget.take(Use::Lines, needed)?;
         for (i, weight) in marked() {
-            let Weight::Matrices { stored, packed: _ } = &self.all[i] else { continue };
+            let Weight::Matrices { stored, marked, .. } = &mut self.all[i] else { continue };
             let Matrices { tensor, row_bytes, first, rows, of: _ } = *stored;
             let bytes = self.checkpoint.tensor_at(tensor).bytes;
             let bytes = &bytes[first * row_bytes..(first + rows) * row_bytes];
@@ -223,8 +215,7 @@ impl Weights {
                 false => InputMajor::new(weight.dtype, rows, weight.row_len, bytes, pool),
             };
             let lines = lines.ok_or(Error::Memory { what, needed, available: None })?;
-            let curve = plan.effort_curve(WeightId(i));
-            self.all[i] = Weight::Lines { stored: *stored, lines, curve };
+            *marked = Some(Box::new((Kept::Lines(lines), plan.effort_curve(WeightId(i)))));
         }
         Ok(())
     }
@@ -241,7 +232,7 @@ impl Weights {
         let needed = Self::marked_bytes(plan)?;
         budget.take(Use::Buckets, needed)?;
         for (i, weight) in marked() {
-            let Weight::Matrices { stored, packed: _ } = &self.all[i] else { continue };
+            let Weight::Matrices { stored, marked, .. } = &mut self.all[i] else { continue };
             let Matrices { tensor, row_bytes, first, rows, of } = *stored;
             let (shape, count) = ((rows, weight.row_len), weight.count());
             let sorted = |index| match bucket_parts(&self.checkpoint, weight, index) {
@@ -259,19 +250,30 @@ impl Weights {
                 }
             };
             let buckets = (0..count).map(sorted).collect::<Result<_, _>>()?;
-            let curve = plan.effort_curve(WeightId(i));
-            self.all[i] = Weight::Buckets { stored: *stored, buckets, curve };
+            *marked = Some(Box::new((Kept::Buckets(buckets), plan.effort_curve(WeightId(i)))));
         }
         Ok(())
     }
 
     /// The weights of a matrix that is marked for effort, and its fractions.
-    pub(crate) fn marked(&self, id: WeightId) -> Option<(Kept<'_>, &EffortCurve)> {
+    pub(crate) fn marked(&self, id: WeightId) -> Option<&(Kept, EffortCurve)> {
         match &self.all[id.0] {
-            Weight::Lines { stored: _, lines, curve } => Some((Kept::Lines(lines), curve)),
-            Weight::Buckets { stored: _, buckets, curve } => Some((Kept::Buckets(buckets), curve)),
-            Weight::Floats(_) | Weight::Matrices { .. } => None,
+            Weight::Matrices { marked, .. } => marked.as_deref(),
+            Weight::Floats(_) => None,
         }
+    }
+
+    /// Keeps the rows of marked matrices too, if there is memory for both orders: rows of effort 1 then run as
+    /// in a load without effort. Else many rows read the file, and few the order for efforts below 1.
+    pub(crate) fn keep_rows(&mut self, plan: &Plan, budget: &mut Budget) {
+        let marked = plan.weights.iter().filter(|weight| weight.effort);
+        let bytes = marked.filter_map(|weight| weight.dtype.bytes_of(weight.len()));
+        self.keeps_rows = budget.take(Use::Packed, bytes.map(|bytes| bytes as u128).sum()).is_ok();
+    }
+
+    /// Whether it [keeps](Self::keep_rows) them.
+    pub(crate) fn keeps_rows(&self) -> bool {
+        self.keeps_rows
     }
 
     /// Copies the matrices that steps multiply with into large pages, if the instruction set has kernels
@@ -298,15 +300,20 @@ impl Weights {
     ) {
         let copies: Vec<bool> = (self.all.iter().zip(&plan.weights).zip(multiplied(plan)))
             .map(|((weight, of), multiplied)| match weight {
-                Weight::Matrices { stored, .. } => multiplied && wanted(of.dtype, stored.rows),
-                Weight::Floats(_) | Weight::Lines { .. } | Weight::Buckets { .. } => false,
+                Weight::Matrices { stored, marked, .. } => {
+                    let keeps = marked.is_none() || self.keeps_rows;
+                    multiplied && keeps && wanted(of.dtype, stored.rows)
+                }
+                Weight::Floats(_) => false,
             })
             .collect();
         let bytes_of = |(weight, of): (&Weight, &pelton_graph::Weight)| match weight {
             Weight::Matrices { stored, .. } => of.count() * stored.rows * stored.row_bytes,
-            Weight::Floats(_) | Weight::Lines { .. } | Weight::Buckets { .. } => 0,
+            Weight::Floats(_) => 0,
         };
         let all = self.all.iter().zip(&plan.weights).zip(&copies).filter(|(_, copies)| **copies);
+        // those of marked ones have been taken
+        let all = all.filter(|((_, of), _)| !of.effort);
         let needed: u128 = all.map(|(weight, _)| bytes_of(weight) as u128).sum();
         if budget.take(Use::Packed, needed).is_err() {
             return;
@@ -315,7 +322,7 @@ impl Weights {
             self.all.iter_mut().zip(&plan.weights).zip(copies).filter(|(_, copies)| *copies)
         {
             let bytes = bytes_of((weight, of));
-            if let Weight::Matrices { stored, packed } = weight {
+            if let Weight::Matrices { stored, packed, .. } = weight {
                 let tensor = self.checkpoint.tensor_at(stored.tensor).bytes;
                 *packed = copy_packed(of.dtype, tensor, *stored, bytes, panels, pool)
                     .map(|copy| Packed { copy, panels });
@@ -330,9 +337,7 @@ impl Weights {
     pub(crate) fn vector(&self, id: WeightId) -> Result<&[f32], Error> {
         match &self.all[id.0] {
             Weight::Floats(values) => Ok(values),
-            Weight::Matrices { stored, .. }
-            | Weight::Lines { stored, .. }
-            | Weight::Buckets { stored, .. } => Err(Error::Matrix {
+            Weight::Matrices { stored, .. } => Err(Error::Matrix {
                 tensor: self.checkpoint.tensor_at(stored.tensor).name.to_owned(),
                 what: "is a matrix, expected a vector".to_owned(),
             }),
@@ -353,20 +358,14 @@ impl Weights {
     /// If the weight is a vector.
     pub(crate) fn matrices(&self, plan: &Plan, id: WeightId) -> Result<StoredMatrices<'_>, Error> {
         match &self.all[id.0] {
-            Weight::Matrices { stored, packed: Some(packed) } => {
+            Weight::Matrices { stored, packed: Some(packed), .. } => {
                 let dtype = self.checkpoint.tensor_at(stored.tensor).dtype;
                 // the copy has the rows of the matrices alone
                 let matrices = Matrices { first: 0, of: stored.rows, ..*stored };
                 let panels = packed.panels;
                 Ok(StoredMatrices { dtype, tensor: &packed.copy, matrices, packed: panels })
             }
-            Weight::Matrices { .. } | Weight::Lines { .. } | Weight::Buckets { .. } => {
-                self.stored(plan, id)
-            }
-            Weight::Floats(_) => Err(Error::Matrix {
-                tensor: plan.weight(id).name.clone(),
-                what: "is a vector, expected a matrix".to_owned(),
-            }),
+            Weight::Matrices { .. } | Weight::Floats(_) => self.stored(plan, id),
         }
     }
 
@@ -376,9 +375,7 @@ impl Weights {
     /// If the weight is a vector.
     fn stored(&self, plan: &Plan, id: WeightId) -> Result<StoredMatrices<'_>, Error> {
         match &self.all[id.0] {
-            Weight::Matrices { stored, .. }
-            | Weight::Lines { stored, .. }
-            | Weight::Buckets { stored, .. } => {
+            Weight::Matrices { stored, .. } => {
                 let Tensor { dtype, bytes, .. } = self.checkpoint.tensor_at(stored.tensor);
                 Ok(StoredMatrices { dtype, tensor: bytes, matrices: *stored, packed: None })
             }
@@ -456,7 +453,7 @@ pub fn packed_bytes(plan: &Plan) -> u64 {
     let Some(panels) = Isa::chosen().ok().and_then(Panels::of) else { return 0 };
     let weights = plan.weights.iter().zip(multiplied(plan)).zip(small(plan));
     let packed = weights.filter(|((weight, multiplied), small)| {
-        let stored = weight.is_matrix() && !small && !weight.effort;
+        let stored = weight.is_matrix() && !small;
         let copied = can_pack(weight.dtype, weight.rows, panels) || can_copy(weight.dtype);
         stored && *multiplied && copied
     });

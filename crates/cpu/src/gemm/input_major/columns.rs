@@ -1,13 +1,11 @@
-//! Products with lines of floats: one row with those of its live inputs, or many with all.
+//! Products of a row of floats with the lines of its live inputs.
 
 use super::coded::RUN;
 use super::layout::OUTPUT_ALIGN;
 use super::lines::Lines;
-use super::live::{CHUNK, LiveColumn};
+use super::live::LiveColumn;
 use crate::memory::prefetch::{Level, prefetch};
 
-/// Rows that a kernel multiplies at a time.
-pub(super) const ROWS: usize = 4;
 /// Partial sums of a result in decoding.
 pub(super) const PARTIAL: usize = 16;
 /// Live inputs between a prefetch and its use.
@@ -82,7 +80,7 @@ pub(super) unsafe fn one_chunk<S: Lines, E: Column>(
                     *sum = S::fma(E::load::<S>(line.add(v * S::LANES * E::BYTES)), x, *sum);
                 }
             }
-            add_totals::<S, 8>(sums, totals.add(output));
+            add_totals::<S>(sums, totals.add(output));
         }
     }
 }
@@ -142,46 +140,10 @@ pub(super) unsafe fn sum_lanes<S: Lines>(partial: *mut f32) {
     }
 }
 
-/// As [`one_chunk`], for all inputs `0..inputs` of `ROWS` rows, the sums of which go to totals
-/// `pitch` apart.
-///
-/// # Safety
-/// As for [`one_chunk`]; the rows have as many inputs.
-#[inline(always)]
-pub(super) unsafe fn many_chunk<S: Lines, E: Column>(
-    lines: *const u8,
-    stride: usize,
-    outputs: usize,
-    inputs: usize,
-    x: [*const f32; ROWS],
-    totals: *mut f32,
-    pitch: usize,
-) {
-    let inputs = inputs.min(CHUNK);
-    // SAFETY: the caller's promise.
-    unsafe {
-        for output in (0..outputs).step_by(2 * S::LANES) {
-            let from = lines.add(output * E::BYTES);
-            let mut sums = [[S::splat(0.0); 2]; ROWS];
-            for input in 0..inputs {
-                let line = from.add(input * stride);
-                let w = [0, 1].map(|v| E::load::<S>(line.add(v * S::LANES * E::BYTES)));
-                for (sums, x) in sums.iter_mut().zip(x) {
-                    let x = S::splat(*x.add(input));
-                    *sums = [S::fma(w[0], x, sums[0]), S::fma(w[1], x, sums[1])];
-                }
-            }
-            for (row, sums) in sums.into_iter().enumerate() {
-                add_totals::<S, 2>(sums, totals.add(row * pitch + output));
-            }
-        }
-    }
-}
-
 /// # Safety
 /// There are as many totals, and the instructions of `S` exist.
 #[inline(always)]
-unsafe fn add_totals<S: Lines, const N: usize>(sums: [S::F; N], totals: *mut f32) {
+unsafe fn add_totals<S: Lines>(sums: [S::F; 8], totals: *mut f32) {
     // SAFETY: the caller's promise.
     unsafe {
         for (v, sum) in sums.into_iter().enumerate() {

@@ -31,6 +31,31 @@ pub(super) struct LiveBlock {
     pub(super) upper_sum: i32,
 }
 
+/// The inputs of a block of nested codes whose lower halves are multiplied: those of the first groups.
+#[derive(Clone, Copy)]
+pub(super) struct Lower {
+    pub(super) groups: usize,
+    /// The codes of the last of these groups, 0 for inputs whose upper half alone is multiplied.
+    pub(super) last: [i8; 4],
+    /// The sum of the codes of the others.
+    pub(super) left_out: i32,
+}
+
+impl LiveBlock {
+    /// Groups of each part, at most eight of both.
+    #[inline(always)]
+    pub(super) fn groups(&self) -> [usize; 2] {
+        self.groups.map(|groups| usize::from(groups.min(8)))
+    }
+
+    /// The inputs whose lower halves are live.
+    #[inline(always)]
+    pub(super) fn lower(&self) -> Lower {
+        let groups = usize::from(self.lower_groups.min(self.groups[0]));
+        Lower { groups, last: self.last_lower, left_out: self.upper_sum }
+    }
+}
+
 /// A live input of a row of floats.
 #[derive(Clone, Copy, Debug, Zeroable)]
 #[repr(C)]

@@ -9,8 +9,8 @@ use std::ops::Range;
 use super::super::tile::Coding;
 use super::super::vectors::Codes;
 use super::coded::{BlockAt, Coded, LineSegment, RUN};
-use super::inputs::{BlockInputs, Lower};
 use super::lines::Lines;
+use super::live::{LiveBlock, Lower};
 use super::nested;
 use crate::memory::prefetch::{Level, prefetch};
 
@@ -33,10 +33,10 @@ pub(super) struct Places {
 impl Places {
     /// The lines of `inputs` in the block `at`.
     #[inline(always)]
-    pub(super) fn new<K: Coded>(at: BlockAt, inputs: impl BlockInputs) -> Self {
+    pub(super) fn new<K: Coded>(at: BlockAt, inputs: &LiveBlock) -> Self {
         let line = K::FIELDS.line(at.outputs) as u32;
-        let lines = std::array::from_fn(|i| u32::from(inputs.line(i)) * line);
-        let mut groups = inputs.groups(K::Coding::HALVES);
+        let lines = std::array::from_fn(|i| u32::from(inputs.lines[i] & 31) * line);
+        let mut groups = inputs.groups();
         if K::NESTED {
             groups[1] = inputs.lower().groups;
         }
@@ -112,12 +112,12 @@ impl Places {
 #[inline(always)]
 pub(super) unsafe fn one_block<S: Lines, K: Coded>(
     places: &Places,
-    inputs: impl BlockInputs,
+    inputs: &LiveBlock,
     runs: Range<usize>,
     [sums, integers]: [*mut f32; 2],
     next: Option<&Places>,
 ) {
-    let (all, block, lower) = (places.sweeps(), inputs.block(), inputs.lower());
+    let (all, block, lower) = (places.sweeps(), &inputs.block, inputs.lower());
     let ahead = (BYTES_AHEAD / (4 * K::FIELDS.line(RUN * runs.len()))).max(SWEEPS_AHEAD);
     let parts = [integers, integers.wrapping_add(runs.len() * RUN)];
     let used = if K::Coding::HALVES || K::NESTED { 2 } else { 1 };
@@ -177,8 +177,8 @@ pub(super) unsafe fn one_block<S: Lines, K: Coded>(
 /// # Safety
 /// The instructions of `S` exist.
 #[inline(always)]
-unsafe fn start<S: Lines, K: Coded>(inputs: impl BlockInputs, part: usize) -> S::I {
-    let block = inputs.block();
+unsafe fn start<S: Lines, K: Coded>(inputs: &LiveBlock, part: usize) -> S::I {
+    let block = &inputs.block;
     // SAFETY: the caller's promise.
     unsafe {
         if LineSegment::<S, K>::PLAIN {
@@ -198,8 +198,8 @@ unsafe fn start<S: Lines, K: Coded>(inputs: impl BlockInputs, part: usize) -> S:
 
 /// The sum of the codes of the activations of a part, which has no halves.
 #[inline(always)]
-fn codes<K: Coded>(inputs: impl BlockInputs, part: usize) -> i32 {
-    let [even, odd] = inputs.block().minus_pairs.map(i32::from);
+fn codes<K: Coded>(inputs: &LiveBlock, part: usize) -> i32 {
+    let [even, odd] = inputs.block.minus_pairs.map(i32::from);
     let left_out = if K::NESTED && part == 1 { inputs.lower().left_out } else { 0 };
     -even - odd - left_out
 }
@@ -238,14 +238,40 @@ unsafe fn add<S: Lines, K: Coded>(
             let line = |line: u32| from.add(line as usize);
             let lines = [S::load(line(a)), S::load(line(b)), S::load(line(c)), S::load(line(d))];
             S::add_nibbles(lines, x, &mut sums);
+        } else if !LineSegment::<S, K>::NIBBLES {
+            let from = places.at.lines.add(LineSegment::<S, K>::place(run, segment));
+            let [a, b, c, d] = lines;
+            let line = |line: u32| from.add(line as usize);
+            let lines = [S::load(line(a)), S::load(line(b)), S::load(line(c)), S::load(line(d))];
+            add_bytes::<S>(K::Coding::CODES, lines, x, &mut sums);
         } else {
             let codes = LineSegment::<S, K>::codes(&places.at, lines, run, segment);
-            for (sum, code) in sums[..count].iter_mut().zip(&codes) {
+            for k in 0..8 {
+                let sum = &mut sums[k];
+                let code = &raw const codes[k];
                 [[*sum]] = S::dot::<1, 1, 1>(K::Coding::CODES, [code], [x.as_ptr()], [*sum]);
             }
         }
         for (i, sum) in sums[..count].iter().enumerate() {
             S::store(S::f32_of_bits(*sum), to.add(i * S::LANES));
+        }
+    }
+}
+
+/// Adds the products of four activations with the bytes of four lines to the first four sums. Indices that are
+/// known keep the vectors in registers.
+///
+/// # Safety
+/// The instructions of `S` exist.
+#[inline(always)]
+unsafe fn add_bytes<S: Lines>(codes: Codes, lines: [S::I; 4], x: &[i8; 4], sums: &mut [S::I; 8]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let all = S::interleave(lines);
+        for k in 0..4 {
+            let code = S::from_i8(all[k]);
+            let sum = &mut sums[k];
+            [[*sum]] = S::dot::<1, 1, 1>(codes, [&raw const code], [x.as_ptr()], [*sum]);
         }
     }
 }
@@ -257,7 +283,7 @@ unsafe fn add<S: Lines, K: Coded>(
 #[inline(always)]
 unsafe fn found<S: Lines, K: Coded>(
     from: *const f32,
-    inputs: impl BlockInputs,
+    inputs: &LiveBlock,
     part: usize,
 ) -> [S::I; 8] {
     // SAFETY: the caller's promise.
@@ -287,12 +313,12 @@ unsafe fn found<S: Lines, K: Coded>(
 #[inline(always)]
 unsafe fn scale<S: Lines, K: Coded>(
     at: &BlockAt,
-    inputs: impl BlockInputs,
+    inputs: &LiveBlock,
     runs: Range<usize>,
     sums: *mut f32,
     parts: [*mut f32; 2],
 ) {
-    let (block, Lower { left_out, .. }) = (inputs.block(), inputs.lower());
+    let (block, Lower { left_out, .. }) = (&inputs.block, inputs.lower());
     let vectors = LineSegment::<S, K>::VECTORS;
     let mut place = 0;
     // SAFETY: the caller's promise.

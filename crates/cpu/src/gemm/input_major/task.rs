@@ -14,12 +14,10 @@ pub struct Task<'a> {
     pub matrix: &'a InputMajor,
     /// The prepared activations of all rows.
     pub activations: &'a Activations,
-    /// The rows of effort 1.
-    pub dense: &'a [u32],
-    /// The other rows.
+    /// The rows.
     pub live: &'a [u32],
-    /// Their live inputs, and the first row of them; `None` if there are no such rows.
-    pub lists: Option<(&'a LiveRows, usize)>,
+    /// Their live inputs, and the first row of them.
+    pub lists: (&'a LiveRows, usize),
     /// The destination; row `r` of the batch goes to row `r` of it.
     pub output: Output<'a>,
 }

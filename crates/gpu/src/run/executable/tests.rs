@@ -1,6 +1,6 @@
 use pelton_graph::{
-    Backend, ExpertLinear, HostPart, Input, KvType, Op, PAGE, Row, Sample as SampleWant, Step,
-    WeightId, build,
+    Backend, BufferId, ExpertLinear, HostPart, Input, KvType, Op, PAGE, Row, Sample as SampleWant,
+    Step, WeightId, build,
 };
 use pelton_quant::DType;
 use pelton_sampling::{Draw, FixedParams};
@@ -19,6 +19,7 @@ use crate::{
     weights::SharedMatrices,
 };
 
+mod live_sets;
 mod persistent;
 
 fn all(_: &Op, _: &Plan) -> bool {

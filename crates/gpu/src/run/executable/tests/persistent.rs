@@ -20,8 +20,17 @@ fn with_plan(
     plan: Plan,
     persistent: Mode,
 ) -> GpuExecutable {
+    with_limits(device, spec, (plan, limits(spec)), persistent)
+}
+
+pub(super) fn with_limits(
+    device: &Arc<Device>,
+    spec: &ModelSpec,
+    (plan, limits): (Plan, Limits),
+    persistent: Mode,
+) -> GpuExecutable {
     let checkpoint = Arc::new(spec.checkpoint());
-    let (device, limits) = (Arc::clone(device), limits(spec));
+    let device = Arc::clone(device);
     let matrices = SharedMatrices::default();
     let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
     let load = Load { device, plan, limits, available: None, tuning: None, persistent };
@@ -127,10 +136,10 @@ fn persistent_kernels_change_no_bit() {
 }
 
 /// The plan of a model, for rows of an effort.
-fn with_effort(spec: &ModelSpec) -> Plan {
+pub(super) fn with_effort(spec: &ModelSpec, fused: bool) -> Plan {
     let checkpoint = Arc::new(spec.checkpoint());
     let built = build(&checkpoint).unwrap();
-    let mut plan = built.clone().fuse(&all).with_effort().unwrap();
+    let mut plan = built.clone().fuse(&|_, _| fused).with_effort().unwrap();
     let windows = [(0..20).collect()];
     let scores = pelton_cpu::effort_scores(built, &checkpoint, &windows, 1, &mut |_, _| {});
     plan.effort.table = Some(Arc::new(EffortTable::new(scores.unwrap())));
@@ -144,7 +153,7 @@ fn rows_of_effort_1_persist() {
     use Phase::{Decode, Prompt};
     let Some(device) = coherent() else { return };
     let spec = ModelSpec::wide(DType::Q8_0);
-    let plan = with_effort(&spec);
+    let plan = with_effort(&spec, true);
     let mut usual = with_mode(&device, &spec, Mode::Off);
     let mode = Mode::Forced { groups: 1, turns: TURNS };
     let mut persistent = with_plan(&device, &spec, plan, mode);
@@ -162,8 +171,12 @@ fn rows_of_effort_1_persist() {
 fn whole_products_persist_at_every_effort() {
     let Some(device) = coherent() else { return };
     let spec = ModelSpec::wide(DType::Q4_0);
-    let mut executable =
-        with_plan(&device, &spec, with_effort(&spec), Mode::Forced { groups: 1, turns: TURNS });
+    let mut executable = with_plan(
+        &device,
+        &spec,
+        with_effort(&spec, true),
+        Mode::Forced { groups: 1, turns: TURNS },
+    );
     let rows = [Row { input: Input::Token(5), position: 0, slot: 0 }];
     let wants = [Want::Sample(SampleWant { row: 0, draw: Draw::GREEDY, recent: &[], pending: 0 })];
     let tables = [TableEdit { group: 0, slot: 0, first: 0, pages: &[0] }];
@@ -242,7 +255,7 @@ fn failed_passes_run_again() {
 fn passes_that_run_again_keep_their_efforts() {
     let Some(device) = coherent() else { return };
     let spec = ModelSpec::wide(DType::Q8_0);
-    let plan = with_effort(&spec);
+    let plan = with_effort(&spec, true);
     let [full, half, less] = [1.0, 0.5, 0.25].map(|effort| Effort::new(effort).unwrap());
     let efforts = [vec![full], vec![half, full, less], vec![less, half, full]];
     let run = |executable: &mut GpuExecutable, fails: bool| -> Vec<Sampled> {
