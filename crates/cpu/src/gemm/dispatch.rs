@@ -260,7 +260,7 @@ unsafe fn multiply(
         pitch: kind.pitch(),
         blocks: activations.blocks(),
         floats: activations.floats(),
-        phase: activations.phase(),
+        phase: matrix.phase(activations.phase()),
         batch,
         picked,
         rows,

@@ -8,8 +8,9 @@
 //! instruction set; it differs from that of prompts (`float.rs`).
 //!
 //! A plan has these kernels if at least an eighth of its weights are of these types, and its phases
-//! then do not agree (`Pipeline::phases_agree`). Other plans, such as mixtures with routers in F32,
-//! multiply these weights by the kernels of prompts only.
+//! then do not agree (`Pipeline::phases_agree`). Other plans multiply these weights by the kernels of prompts only, but
+//! for routers of mixtures. These have the kernels of decoding in both phases: a prompt spends little on them, and a token
+//! would spend a twentieth of its time on their transposition.
 
 use std::ops::Range;
 

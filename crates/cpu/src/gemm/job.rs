@@ -17,6 +17,7 @@ pub struct MatrixRef<'a> {
     cols: usize,
     bytes: &'a [u8],
     packed: Option<Panels>,
+    one_phase: bool,
 }
 
 /// The reason why bytes are not a matrix of some shape.
@@ -70,7 +71,7 @@ impl<'a> MatrixRef<'a> {
         if row_bytes.checked_mul(rows) != Some(bytes.len()) {
             return Err(MatrixError::Bytes { dtype, rows, cols, bytes: bytes.len() });
         }
-        Ok(Self { dtype, rows, cols, bytes, packed: None })
+        Ok(Self { dtype, rows, cols, bytes, packed: None, one_phase: false })
     }
 
     /// A matrix whose rows have been packed in panels ([`pack`](super::pack())) of so many rows.
@@ -88,6 +89,17 @@ impl<'a> MatrixRef<'a> {
             return Err(MatrixError::Packed { dtype, rows, panels });
         }
         Ok(Self { packed: Some(panels), ..Self::new(dtype, rows, cols, bytes)? })
+    }
+
+    /// The same with the kernels of decoding in every phase, for a matrix of few rows on which prompts spend little.
+    #[must_use]
+    pub fn in_one_phase(self) -> Self {
+        Self { one_phase: true, ..self }
+    }
+
+    /// The phase whose kernels multiply it with rows of a phase.
+    pub(super) fn phase(&self, of_rows: Phase) -> Phase {
+        if self.one_phase { Phase::Decode } else { of_rows }
     }
 
     /// The panels in which its rows are packed, if they are.

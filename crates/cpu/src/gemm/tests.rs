@@ -421,3 +421,27 @@ fn rows_are_checked() {
     // SAFETY: one thread.
     unsafe { matmul(Isa::PORTABLE, &matrix, &activations, 1, 0..3, &output) };
 }
+
+/// A router's product has the same bits in both phases: those of decoding.
+#[test]
+fn a_matrix_of_one_phase() {
+    let (rows, cols, batch) = (40, 300, 19);
+    let random = &mut Random::new(11);
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        let bytes = random_matrix(dtype, rows, cols, random);
+        let x: Vec<f32> = (0..batch * cols).map(|_| uniform(random)).collect();
+        let (mut activations, ..) = prepare(dtype, &x, cols);
+        let matrix = MatrixRef::new(dtype, rows, cols, &bytes).unwrap();
+        for isa in Isa::available() {
+            let mut product_in = |matrix: &MatrixRef<'_>, phase| {
+                activations.set_phase(phase);
+                bits(&product(isa, matrix, &activations, batch))
+            };
+            let decoded = product_in(&matrix, Phase::Decode);
+            assert_ne!(product_in(&matrix, Phase::Prompt), decoded, "{dtype} {isa:?}");
+            for phase in [Phase::Prompt, Phase::Decode] {
+                assert_eq!(product_in(&matrix.in_one_phase(), phase), decoded, "{dtype} {isa:?}");
+            }
+        }
+    }
+}

@@ -1,10 +1,11 @@
 //! The plan's tensors: small ones decoded to f32, matrices as they lie in the file, packed, or in
 //! input-major order.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use memmap2::MmapMut;
-use pelton_graph::{EffortCurve, EffortMode, Error, Op, Plan, WeightId, WeightKind};
+use pelton_graph::{BufferId, EffortCurve, EffortMode, Error, Op, Plan, WeightId, WeightKind};
 use pelton_quant::{DType, can_sort};
 use pelton_weights::{BucketPart, Checkpoint, Tensor, bucket_tensor};
 
@@ -64,6 +65,8 @@ struct Matrices {
     rows: usize,
     /// Rows of a matrix of the tensor.
     of: usize,
+    /// Whether its results choose experts.
+    routes: bool,
 }
 
 /// One or several matrices `[count, rows, row_len]` in their stored format.
@@ -86,15 +89,16 @@ impl<'a> StoredMatrices<'a> {
         rows: usize,
         cols: usize,
     ) -> Result<MatrixRef<'a>, MatrixError> {
-        match self.packed {
+        let matrix = match self.packed {
             Some(panels) => MatrixRef::packed(self.dtype, rows, cols, self.bytes(index), panels),
             None => MatrixRef::new(self.dtype, rows, cols, self.bytes(index)),
-        }
+        }?;
+        Ok(if self.matrices.routes { matrix.in_one_phase() } else { matrix })
     }
 
     /// The bytes of matrix `index`; 0 if it is one.
     fn bytes(&self, index: usize) -> &'a [u8] {
-        let Matrices { tensor: _, row_bytes, first, rows, of } = self.matrices;
+        let Matrices { row_bytes, first, rows, of, .. } = self.matrices;
         let start = (index * of + first) * row_bytes;
         &self.tensor[start..start + rows * row_bytes]
     }
@@ -106,9 +110,9 @@ impl Weights {
     /// # Errors
     /// If a tensor is missing, or of another shape or type than the plan says.
     pub(crate) fn new(plan: &Plan, checkpoint: Arc<Checkpoint>) -> Result<Self, Error> {
-        let small = small(plan);
+        let (small, routers) = (small(plan), routers(plan));
         let mut all = Vec::with_capacity(plan.weights.len());
-        for (weight, small) in plan.weights.iter().zip(small) {
+        for ((weight, small), routes) in plan.weights.iter().zip(small).zip(routers) {
             let tensor = weight.tensor(&checkpoint)?;
             let refused = |what| Error::Matrix { tensor: weight.name.clone(), what };
             let is_vector = !weight.is_matrix();
@@ -145,6 +149,7 @@ impl Weights {
                 first,
                 rows,
                 of,
+                routes,
             };
             all.push(Weight::Matrices { stored, packed: None, marked: None });
         }
@@ -207,7 +212,7 @@ impl Weights {
         budget.take(Use::Lines, needed)?;
         for (i, weight) in marked() {
             let Weight::Matrices { stored, marked, .. } = &mut self.all[i] else { continue };
-            let Matrices { tensor, row_bytes, first, rows, of: _ } = *stored;
+            let Matrices { tensor, row_bytes, first, rows, .. } = *stored;
             let bytes = self.checkpoint.tensor_at(tensor).bytes;
             let bytes = &bytes[first * row_bytes..(first + rows) * row_bytes];
             let lines = match nested {
@@ -233,7 +238,7 @@ impl Weights {
         budget.take(Use::Buckets, needed)?;
         for (i, weight) in marked() {
             let Weight::Matrices { stored, marked, .. } = &mut self.all[i] else { continue };
-            let Matrices { tensor, row_bytes, first, rows, of } = *stored;
+            let Matrices { tensor, row_bytes, first, rows, of, .. } = *stored;
             let (shape, count) = ((rows, weight.row_len), weight.count());
             let sorted = |index| match bucket_parts(&self.checkpoint, weight, index) {
                 Some(parts) => Buckets::from_parts(shape, &parts, ranks, pool).map_err(|what| {
@@ -440,6 +445,22 @@ pub(crate) fn multiplied(plan: &Plan) -> Vec<bool> {
         }
     }
     multiplied
+}
+
+/// Whether the results of each weight are what experts are chosen by.
+fn routers(plan: &Plan) -> Vec<bool> {
+    let routes = plan.steps.iter().filter(|step| matches!(step.op, Op::Route(_)));
+    let scores: HashSet<BufferId> =
+        routes.filter_map(|step| step.inputs.first().copied()).collect();
+    let mut routers = vec![false; plan.weights.len()];
+    for step in &plan.steps {
+        if let Op::Linear(linear) = &step.op
+            && step.outputs.iter().any(|id| scores.contains(id))
+        {
+            routers[linear.weight.0] = true;
+        }
+    }
+    routers
 }
 
 /// Whether rows of a type are copied into large pages as they are.
