@@ -222,7 +222,7 @@ impl Device {
             Self::Auto => match pelton_gpu::choose(None) {
                 Ok(adapter) => {
                     let gpu: Arc<dyn Backend> = Arc::new(pelton_gpu::Gpu::open(&adapter)?);
-                    let more = MoreGpus::new(move || open_like(adapter.kind()));
+                    let more = MoreGpus::new(move || open_like(&adapter));
                     let devices = next_to(vec![gpu], true);
                     Ok((Devices { more: Some(Arc::new(more)), ..devices }, None))
                 }
@@ -254,8 +254,8 @@ fn open_gpu(number: Option<usize>) -> Result<Arc<dyn Backend>, Error> {
 /// Opens the GPUs after the first one that are of its kind: next to a GPU with memory of its own none that shares the
 /// CPU's.
 #[cfg(feature = "gpu")]
-fn open_like(kind: pelton_gpu::Kind) -> Vec<Arc<dyn Backend>> {
-    let others = pelton_gpu::adapters().into_iter().filter(|other| other.kind() == kind).skip(1);
+fn open_like(first: &pelton_gpu::Adapter) -> Vec<Arc<dyn Backend>> {
+    let others = pelton_gpu::others_like(first).into_iter();
     let opened = others.filter_map(|adapter| match pelton_gpu::Gpu::open(&adapter) {
         Ok(gpu) => Some(Arc::new(gpu) as Arc<dyn Backend>),
         Err(error) => {

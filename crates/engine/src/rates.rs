@@ -2,10 +2,14 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
+    io::{self, Read},
     path::{Path, PathBuf},
     process,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use pelton_graph::{Backend, LinkRates, Rates};
@@ -37,7 +41,10 @@ impl KnownRates {
     pub(crate) fn get(&self, device: &dyn Backend) -> Option<Rates> {
         let key = device.rates_key()?;
         let measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
-        measured.get(&key).copied().or_else(|| parsed(read(self.file.as_deref()?).get(&key)?))
+        measured
+            .get(&key)
+            .copied()
+            .or_else(|| parsed(read(self.file.as_deref()?).ok()??.get(&key)?))
     }
 
     /// Measures the rates of a device, and keeps them. A file that cannot be written is ignored: the next process measures
@@ -59,25 +66,32 @@ impl KnownRates {
     }
 }
 
-/// The rates of an entry, unless one is no positive number.
+/// The rates of an entry, unless one is no rate that a device can have.
 fn parsed(entry: &Value) -> Option<Rates> {
+    const SECONDS: f64 = 10.0;
     let number = |name: &str| entry[name].as_f64();
-    let positive = |name: &str| number(name).filter(|value| *value > 0.0);
+    // in a second
+    let positive = |name: &str| number(name).filter(|value| (1e3..1e18).contains(value));
+    let time = |name: &str| number(name).filter(|value| (0.0..SECONDS).contains(value));
     let link = match (entry.get("up"), entry.get("hop")) {
         (None, None) => None,
-        _ => Some(LinkRates { up: positive("up")?, hop: positive("hop")? }),
+        _ => Some(LinkRates { up: positive("up")?, hop: time("hop")? }),
     };
-    let step = number("step").filter(|step| *step >= 0.0)?;
-    Some(Rates { read: positive("read")?, step, multiply: positive("multiply"), link })
+    let (read, step) = (positive("read")?, time("step")?);
+    Some(Rates { read, step, multiply: positive("multiply"), link })
 }
 
-/// The entries of a file; none of one that cannot be read.
-fn read(file: &Path) -> Map<String, Value> {
-    let text = fs::read(file).unwrap_or_default();
-    serde_json::from_slice(&text).unwrap_or_default()
+/// The entries of a file; `None` if it cannot be parsed.
+fn read(file: &Path) -> io::Result<Option<Map<String, Value>>> {
+    /// Far more than the rates of many devices.
+    const MOST: u64 = 1 << 20;
+    let mut text = Vec::new();
+    fs::File::open(file)?.take(MOST).read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text).ok())
 }
 
-/// Adds an entry. The file is replaced by a rename, so it is never read half written.
+/// Adds an entry. Writers take turns by a lock. The file is replaced by a rename, so it is never read half written; one
+/// that cannot be parsed is kept under another name.
 fn write(file: &Path, key: &str, rates: &Rates) -> io::Result<()> {
     let &Rates { read: rate, step, multiply, link } = rates;
     let mut entry = json!({ "read": rate, "step": step });
@@ -87,12 +101,25 @@ fn write(file: &Path, key: &str, rates: &Rates) -> io::Result<()> {
     if let Some(LinkRates { up, hop }) = link {
         (entry["up"], entry["hop"]) = (json!(up), json!(hop));
     }
-    let mut all = read(file);
-    all.insert(key.to_owned(), entry);
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder)?;
     }
-    let new = file.with_extension(process::id().to_string());
+    let turn = fs::File::create(file.with_extension("lock"))?;
+    // a file system without locks loses rates that are written at the same time, which are measured again
+    let _ = turn.lock();
+    let mut all = match read(file) {
+        Ok(Some(all)) => all,
+        Ok(None) => {
+            fs::rename(file, file.with_extension("unreadable"))?;
+            Map::new()
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Map::new(),
+        Err(error) => return Err(error),
+    };
+    all.insert(key.to_owned(), entry);
+    static WRITES: AtomicUsize = AtomicUsize::new(0);
+    let write = WRITES.fetch_add(1, Ordering::Relaxed);
+    let new = file.with_extension(format!("{}-{write}", process::id()));
     fs::write(&new, serde_json::to_vec_pretty(&all)?)?;
     fs::rename(&new, file)
 }
@@ -163,7 +190,9 @@ mod tests {
             "[1]",
             r#"{"gpu": 1}"#,
             r#"{"gpu": {"read": 0, "step": 1}}"#,
-            r#"{"gpu": {"read": 1, "step": 1, "up": 1}}"#,
+            r#"{"gpu": {"read": 1e12, "step": 1, "up": 1e10}}"#,
+            r#"{"gpu": {"read": 1e12, "step": 1e300}}"#,
+            r#"{"gpu": {"read": 1e-300, "step": 1}}"#,
         ] {
             fs::write(&file, text).unwrap();
             assert_eq!(KnownRates::new(Some(file.clone())).get(&devices[0]), None, "{text}");

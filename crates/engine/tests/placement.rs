@@ -462,6 +462,9 @@ fn the_fewest_cards_that_hold_the_model() {
     let largest = of(&[enough / 2, enough / 8, enough * 9 / 10], options());
     assert_eq!(names(&largest), ["card", "card"], "{largest}");
     assert_eq!(largest.devices[0].budget, Some(enough / 2), "{largest}");
+    // another one alone holds it
+    let other = of(&[enough / 8, enough], options());
+    assert_eq!((names(&other).len(), other.devices[0].budget), (1, Some(enough)), "{other}");
     // all together do not suffice, or the devices of layers are given
     for placement in [
         of(&[enough / 8; 2], options()),

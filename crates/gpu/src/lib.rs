@@ -29,5 +29,5 @@ mod testing;
 mod translate;
 mod weights;
 
-pub use device::{Adapter, Kind, adapters, choose};
+pub use device::{Adapter, Kind, adapters, choose, others_like};
 pub use run::{Gpu, microbench};

@@ -65,6 +65,12 @@ impl Budget {
         Self { available, taken: Vec::new() }
     }
 
+    /// Whether so many bytes are left.
+    pub(crate) fn has(&self, bytes: u128) -> bool {
+        let needed = self.taken.iter().fold(bytes, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        self.available.is_none_or(|left| needed <= u128::from(left))
+    }
+
     /// Takes bytes for a use.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use memmap2::MmapMut;
 use pelton_graph::{BufferId, EffortCurve, EffortMode, Error, Op, Plan, WeightId, WeightKind};
-use pelton_quant::{DType, can_sort};
+use pelton_quant::{BUCKET, DType, can_sort};
 use pelton_weights::{BucketPart, Checkpoint, Tensor, bucket_tensor};
 
 use super::{Budget, Use};
@@ -268,12 +268,17 @@ impl Weights {
         }
     }
 
-    /// Keeps the rows of marked matrices too, if there is memory for both orders: rows of effort 1 then run as
-    /// in a load without effort. Else many rows read the file, and few the order for efforts below 1.
+    /// Keeps the rows of marked matrices too, if there is memory for both orders and for copies of all other matrices:
+    /// rows of effort 1 then run as in a load without effort. Else many rows read the file, and few the order for
+    /// efforts below 1. No row is of effort 1 where a file has some ranks of buckets alone.
     pub(crate) fn keep_rows(&mut self, plan: &Plan, budget: &mut Budget) {
         let marked = plan.weights.iter().filter(|weight| weight.effort);
         let bytes = marked.filter_map(|weight| weight.dtype.bytes_of(weight.len()));
-        self.keeps_rows = budget.take(Use::Packed, bytes.map(|bytes| bytes as u128).sum()).is_ok();
+        let bytes = bytes.map(|bytes| bytes as u128).sum();
+        let is_partial = plan.effort.mode == EffortMode::Bucket && plan.effort.ranks < BUCKET;
+        self.keeps_rows = !is_partial
+            && budget.has(u128::from(packed_bytes(plan)).max(bytes))
+            && budget.take(Use::Packed, bytes).is_ok();
     }
 
     /// Whether it [keeps](Self::keep_rows) them.

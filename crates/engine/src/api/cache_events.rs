@@ -5,7 +5,9 @@ use std::{fmt, sync::Arc};
 /// A change of the pages that later prompts can share.
 ///
 /// Only pages that a prompt can hit are reported: where passes over prompts and decoding passes differ in
-/// bits, those of generated tokens are not. Models with windows or recurrent states may find less of a prefix
+/// bits, those of generated tokens are not. Neither are those of prompts below
+/// [`LoadOptions::stream_from`](crate::LoadOptions::stream_from), which are hit by such prompts alone and are cheap. These
+/// hit no page that is reported. Models with windows or recurrent states may find less of a prefix
 /// than its pages say, because they also need what follows it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -412,8 +412,12 @@ fn over_several(
     if Placed::whole(&Chosen::new(devices)).check(plan, options).is_ok() {
         return Ok(None);
     }
-    for count in 2..=more.all().len() + 1 {
+    for count in 1..=more.all().len() + 1 {
         let several = devices.largest(count, options);
+        // without its free memory nobody knows what a GPU holds
+        if several.all.iter().any(|gpu| gpu.budget().is_none()) {
+            break;
+        }
         let chosen = Chosen::new(&several);
         // a model of fewer layers than GPUs
         let Ok(candidates) = whole_candidates(&chosen, plan, options) else { break };

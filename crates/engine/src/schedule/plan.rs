@@ -307,15 +307,28 @@ impl Scheduler {
         self.work(Phase::Prompt, entries, 1)
     }
 
+    /// Known rows in the phase of decoding, the oldest sequences first: as many as have the bits that each has alone.
     fn plan_recompute(&mut self, sequences: Vec<(u64, usize)>) -> Option<Work> {
-        let &(id, end) = sequences.first()?;
-        let sequence = self.sequences.get(&id)?;
-        let first = sequence.submitted;
-        let exact = self.resources.runner.pipeline.exact_rows.max(1);
-        let count = (end - first).min(RECOMPUTE_ROWS).min(exact);
-        let samples = sequence.samples_at(first + count);
-        let entry = Entry::new(id, first, count, samples);
-        let entries = if self.reserve(id, first, first + count) { vec![entry] } else { vec![] };
+        let limits = &self.resources.limits;
+        let (mut rows, mut wants) = (limits.rows.min(limits.decode_rows()), limits.wants);
+        rows = rows.min(self.resources.runner.pipeline.exact_rows.max(1));
+        let mut entries = Vec::new();
+        for (id, end) in sequences {
+            let Some(sequence) = self.running.get(&id).and_then(|id| self.sequences.get(id)) else {
+                continue;
+            };
+            let first = sequence.submitted;
+            let count = (end - first).min(RECOMPUTE_ROWS).min(rows);
+            let samples = sequence.samples_at(first + count);
+            if count == 0 || wants < usize::from(samples) {
+                break;
+            }
+            if self.reserve(id, first, first + count) {
+                rows -= count;
+                wants -= usize::from(samples);
+                entries.push(Entry::new(id, first, count, samples));
+            }
+        }
         self.work(Phase::Decode, entries, 1)
     }
 

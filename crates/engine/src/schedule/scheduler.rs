@@ -264,6 +264,8 @@ impl Scheduler {
         }
         sequence.decodes_prompt = matches!(sequence.goal, Goal::Text { .. })
             && sequence.scores.is_none()
+            // snapshots of recurrent states are of prompts alone
+            && self.resources.plan.states.is_empty()
             && self.resources.runner.pipeline.streams.is_some_and(|from| sequence.prompt < from);
         self.next_id += 1;
         let id = self.next_id;

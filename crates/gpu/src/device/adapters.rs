@@ -56,6 +56,23 @@ pub fn adapters() -> Vec<Adapter> {
     all
 }
 
+/// The other GPUs of an adapter's kind and interface, each once. Those without a number of their bus are left out: nobody
+/// knows whether two of them are one GPU.
+pub fn others_like(adapter: &Adapter) -> Vec<Adapter> {
+    let is_alike = |other: &Adapter| {
+        other.kind() == adapter.kind() && other.info.backend == adapter.info.backend
+    };
+    let mut seen = vec![String::new(), adapter.info.device_pci_bus_id.clone()];
+    let mut others = adapters();
+    others.retain(|other| {
+        let bus = &other.info.device_pci_bus_id;
+        let is_new = is_alike(other) && !seen[1].is_empty() && !seen.contains(bus);
+        seen.push(bus.clone());
+        is_new
+    });
+    others
+}
+
 /// The wgpu instance, one for the life of the process. Without it the drivers would be unloaded
 /// with the last device, and some cannot be loaded again and again. NVIDIA's (580.159 on Linux)
 /// runs out of thread-local storage, and then no device is found.

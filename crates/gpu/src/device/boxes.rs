@@ -58,12 +58,21 @@ impl Inbox {
     }
 
     /// Takes what was asked for, once the submission has ended; `ended` is false if it cannot be waited for.
-    pub(crate) fn take(&self, device: &Device, out: &mut [u8], ended: bool) -> Result<(), Error> {
+    ///
+    /// # Errors
+    ///
+    /// If the device is lost.
+    pub(crate) fn take(
+        &mut self,
+        device: &Device,
+        out: &mut [u8],
+        ended: bool,
+    ) -> Result<(), Error> {
         if let Some(mapped) = &self.mapped {
-            if ended {
-                mapped.read(out);
-            }
-            return Ok(());
+            return match ended {
+                true => mapped.read(&self.buffer, out).ok_or_else(|| gone(device)),
+                false => Ok(()),
+            };
         }
         let read = match ended {
             true => {
@@ -91,10 +100,17 @@ impl Outbox {
     }
 
     /// Lays values in, for a copy that is submitted afterwards. Earlier copies must have ended.
-    pub(crate) fn put(&self, device: &Device, values: &[u8]) {
+    ///
+    /// # Errors
+    ///
+    /// If the device is lost.
+    pub(crate) fn put(&mut self, device: &Device, values: &[u8]) -> Result<(), Error> {
         match &self.mapped {
-            Some(mapped) => mapped.write(values),
-            None => device.queue.write_buffer(&self.buffer, 0, values),
+            Some(mapped) => mapped.write(&self.buffer, values).ok_or_else(|| gone(device)),
+            None => {
+                device.queue.write_buffer(&self.buffer, 0, values);
+                Ok(())
+            }
         }
     }
 
@@ -104,7 +120,11 @@ impl Outbox {
     }
 }
 
-/// The mapped memory of a buffer, valid as long as the buffer.
+fn gone(device: &Device) -> Error {
+    device.fail("the memory that it shares with the host is gone".to_owned())
+}
+
+/// The mapped memory of a buffer. It is valid as long as the buffer has its memory, which a lost device takes away.
 #[derive(Debug)]
 struct Mapped {
     memory: NonNull<u8>,
@@ -113,9 +133,6 @@ struct Mapped {
 
 // SAFETY: the memory belongs to no thread
 unsafe impl Send for Mapped {}
-// SAFETY: an inbox only reads and an outbox only writes. Writers from several threads would mix their bytes, which all bit
-// patterns allow
-unsafe impl Sync for Mapped {}
 
 impl Mapped {
     #[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
@@ -170,17 +187,39 @@ impl Mapped {
         None
     }
 
-    fn read(&self, out: &mut [u8]) {
-        let len = out.len().min(self.len);
-        // SAFETY: the memory has these bytes as long as its buffer, which lies beside it
-        unsafe { self.memory.copy_to_nonoverlapping(NonNull::from(&mut *out).cast(), len) };
+    /// Copies from the memory; `None` if it is gone.
+    fn read(&self, buffer: &wgpu::Buffer, out: &mut [u8]) -> Option<()> {
+        assert!(out.len() <= self.len, "more values than the memory has");
+        // SAFETY: the memory has these bytes, and `with` keeps it
+        with(buffer, || unsafe {
+            self.memory.copy_to_nonoverlapping(NonNull::from(&mut *out).cast(), out.len());
+        })
     }
 
-    fn write(&self, values: &[u8]) {
-        let len = values.len().min(self.len);
+    /// Copies to the memory; `None` if it is gone.
+    fn write(&self, buffer: &wgpu::Buffer, values: &[u8]) -> Option<()> {
+        assert!(values.len() <= self.len, "more values than the memory has");
         // SAFETY: as above
-        unsafe { self.memory.copy_from_nonoverlapping(NonNull::from(values).cast(), len) };
+        with(buffer, || unsafe {
+            self.memory.copy_from_nonoverlapping(NonNull::from(values).cast(), values.len());
+        })
     }
+}
+
+/// Calls a function while the buffer cannot lose its memory; `None` if it has lost it.
+#[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
+fn with(buffer: &wgpu::Buffer, call: impl FnOnce()) -> Option<()> {
+    // SAFETY: the handle is not used, and its guard keeps the memory
+    let guard = unsafe { buffer.as_hal::<wgpu::hal::api::Vulkan>() }?;
+    call();
+    drop(guard);
+    Some(())
+}
+
+/// Nothing is mapped here.
+#[cfg(any(target_vendor = "apple", target_family = "wasm"))]
+fn with(_: &wgpu::Buffer, _: impl FnOnce()) -> Option<()> {
+    None
 }
 
 #[cfg(test)]
@@ -201,13 +240,13 @@ mod tests {
             let own = device.buffer("values", 64).unwrap();
             let (outbox, inbox) =
                 (Outbox::new(&device, 64, lasting), Inbox::new(&device, 64, lasting));
-            let (outbox, inbox) = (outbox.unwrap(), inbox.unwrap());
+            let (mut outbox, mut inbox) = (outbox.unwrap(), inbox.unwrap());
             let is_vulkan = device.device.adapter_info().backend == wgpu::Backend::Vulkan;
             let expected = lasting && is_vulkan;
             assert_eq!([inbox.mapped.is_some(), outbox.mapped.is_some()], [expected; 2]);
             for round in 0..5_u8 {
                 let values: Vec<u8> = (0..48).map(|i| 3 * i + round).collect();
-                outbox.put(&device, &values);
+                outbox.put(&device, &values).unwrap();
                 let mut encoder = device.device.create_command_encoder(&Default::default());
                 outbox.send(&mut encoder, &own, 48);
                 inbox.receive(&mut encoder, &own, 48);
@@ -218,6 +257,23 @@ mod tests {
                 inbox.take(&device, &mut found, true).unwrap();
                 assert_eq!(found[..], values);
             }
+        }
+    }
+
+    /// A device that has lost its memory gives an error.
+    #[test]
+    fn memory_that_is_gone() {
+        let Some(adapter) = adapters().into_iter().next() else {
+            return skip(Need::Gpu, "no Vulkan, Metal or DX12 adapter, not even in software");
+        };
+        let device = Device::open(&adapter, Checks::default()).unwrap();
+        let mut outbox = Outbox::new(&device, 64, true).unwrap();
+        let mut inbox = Inbox::new(&device, 64, true).unwrap();
+        if inbox.mapped.is_some() {
+            outbox.buffer.destroy();
+            inbox.buffer.destroy();
+            assert!(outbox.put(&device, &[1; 4]).is_err());
+            assert!(inbox.take(&device, &mut [0; 4], true).is_err());
         }
     }
 }

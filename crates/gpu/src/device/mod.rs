@@ -13,7 +13,7 @@ mod pipeline;
 mod source;
 mod wait;
 
-pub use adapters::{Adapter, Kind, adapters, choose};
+pub use adapters::{Adapter, Kind, adapters, choose, others_like};
 pub(crate) use boxes::{Inbox, Outbox};
 pub(crate) use buffer_list::BufferList;
 pub(crate) use capabilities::Capabilities;

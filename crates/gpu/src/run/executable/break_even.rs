@@ -35,7 +35,7 @@ impl Host {
         {
             return Ok(tokens);
         }
-        let rows = self.rows.len().min(EXACT_ROWS).max(1);
+        let rows = self.rows.len().clamp(1, EXACT_ROWS);
         let (streamed, decoded) = (self.stream_time(device)?, self.decode_time(plan, rows)?);
         let tokens = power_below(rows as f64 * streamed.as_secs_f64() / decoded.as_secs_f64());
         tracing::info!(?streamed, rows, ?decoded, tokens, "prompts that stream weights");
@@ -47,15 +47,19 @@ impl Host {
         Ok(tokens)
     }
 
-    /// The time in which all weights go to the GPU.
+    /// The time in which all weights go to the GPU, the faster one of two: the first may read them from a disk.
     fn stream_time(&mut self, device: &Device) -> Result<Duration, Error> {
-        let begun = Instant::now();
-        self.stream.begin(device)?;
-        for part in 0..self.parts.len() {
-            self.stream.part(device, part)?;
+        let mut best = Duration::MAX;
+        for _ in 0..2 {
+            let begun = Instant::now();
+            self.stream.begin(device)?;
+            for part in 0..self.parts.len() {
+                self.stream.part(device, part)?;
+            }
+            device.wait()?;
+            best = best.min(begun.elapsed());
         }
-        device.wait()?;
-        Ok(begun.elapsed())
+        Ok(best)
     }
 
     /// The time of a decoding pass of so many rows, the faster one of two.
