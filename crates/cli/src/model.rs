@@ -251,6 +251,7 @@ mod tests {
                 "gpu-layers" | "host-experts" | "n-cpu-moe" => "5",
                 "host-ffn" => "auto",
                 "split" => "3,2",
+                "stream-from" => "5",
                 "fit-budget" => "gpu:0=1G",
                 "lora" => "a.gguf=0.5",
                 "effort" => "0.5,mode=bucket,table=file",
