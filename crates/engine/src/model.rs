@@ -210,8 +210,7 @@ impl Model {
         let load = |plan: &Plan| -> Result<(Limits, Placement, Box<dyn Executable>), Error> {
             let limits = placed.limits(plan, tokens, options, head_weights + head_caches)?;
             let mut table = placed.table(plan, &limits, options)?;
-            tracing::info!(%table, "the devices are chosen");
-            tracing::info!(steps = plan.steps.len(), ?limits, "the plan is chosen");
+            tracing::info!(%table, steps = plan.steps.len(), ?limits, "the plan and the devices are chosen");
             let checkpoint = Arc::clone(&checkpoint);
             let progress = &mut |done, total| options.report(done, total);
             let executable = backend.load(plan.clone(), checkpoint, limits.clone(), progress)?;

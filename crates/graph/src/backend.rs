@@ -139,7 +139,7 @@ pub trait Backend: Send + Sync {
     }
 }
 
-/// What the host has next to a device, for [`Backend::load_with_host`].
+/// The parts of a plan on the host, next to a device, for [`Backend::load_with_host`].
 #[derive(Default)]
 pub struct HostExecutables {
     /// The executable of each part of the plan.
@@ -167,8 +167,8 @@ pub struct Pipeline {
     /// Whether a pass can have a [`Want::Later`](crate::Want::Later). It is useful where passes run
     /// while the host does something else.
     pub late_draws: bool,
-    /// Where each pass over prompts streams weights from the host's memory, and so takes about as long with few rows as
-    /// with many: the tokens from which on a prompt is faster so than as rows of decoding passes.
+    /// The length in tokens from which on prompts are faster in passes of their own than as rows of decoding passes. `None`
+    /// unless passes over prompts stream weights from the host's memory: these take as long with few rows as with many.
     pub streams: Option<usize>,
 }
 

@@ -9,7 +9,7 @@ use crate::{Plan, Step};
 pub struct Profile {
     /// The parts of the plan, in the order in which a pass goes through them. A plan on one device is one part.
     pub parts: Vec<PartProfile>,
-    /// What the rest of the time goes to where there are several devices; all zero on one.
+    /// The time between several devices; all zero on one.
     pub ways: Ways,
     /// Time of a whole pass without timestamps between its steps.
     pub pass: Duration,

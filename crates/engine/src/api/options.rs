@@ -109,9 +109,9 @@ pub struct LoadOptions {
     /// The layers whose feed-forwards stay in the memory of the CPU next to a GPU, from the first one on. `None` is for
     /// as few as the memory of the GPU demands, where layers may leave it.
     pub host_ffn: Option<HostLayers>,
-    /// The tokens from which on a prompt runs on the GPU with weights that are streamed from the memory of the CPU, where
-    /// feed-forwards or experts stay there; shorter ones are computed as generated tokens are. `None` for the length
-    /// from which on a measurement at the first load finds it faster. Another length can give another text.
+    /// The length in tokens from which on prompts stream weights to the GPU, where feed-forwards or experts stay in the
+    /// memory of the CPU. Shorter prompts are computed as generated tokens are. `None` for the length from which on a
+    /// measurement at the first load finds the stream faster. Another length can give another text.
     pub stream_from: Option<usize>,
     /// The layers of each of several GPUs, in the order of their numbers; empty for a choice by their bytes, or by
     /// the memory of the GPUs.
