@@ -12,9 +12,10 @@ use crate::{
     weights::{LANES, Lines, places},
 };
 
-/// Threads of a workgroup, and groups of them that take lines in turn.
-const THREADS: usize = 256;
-const GROUPS: usize = THREADS / LANES;
+/// Threads that multiply a slice, and groups of them that take lines in turn. A workgroup has so many, or those
+/// of several teams.
+pub(crate) const TEAM: usize = 256;
+const GROUPS: usize = TEAM / LANES;
 /// Inputs of a slice, at least and at most: a thread has four.
 const LEAST_SLICE: usize = 64;
 const SLICE: usize = 1024;
@@ -29,6 +30,8 @@ const UNROLL_OF_BLOCKS: usize = 2;
 pub(crate) const GRID_ROWS: usize = 8;
 /// Bytes of small arrays in workgroup memory.
 const SMALL: usize = 512;
+/// Outputs whose results a workgroup makes, at least: their partial sums of a slice are one line of memory.
+const LEAST_OUTPUTS: usize = 32;
 
 /// A matrix of a product.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,6 +66,11 @@ pub(crate) struct LiveProduct {
     /// Whether slices have workgroups of their own, for up to [`GRID_ROWS`] rows. The bits of the results do not
     /// depend on it.
     pub(crate) on_grid: bool,
+    /// Teams of [`TEAM`] threads in a workgroup, each with a slice of its own. The bits do not depend on them. More
+    /// than one needs `on_grid`.
+    pub(crate) teams: usize,
+    /// Whether the kernels are phases of a persistent kernel.
+    pub(crate) is_phase: bool,
 }
 
 /// The partial sums `[rows, splits, len]` of a gate and its value.
@@ -147,7 +155,7 @@ impl LiveProduct {
         let sums = 4 * GROUPS * lines.outputs();
         let listed =
             if lines.blocks() { 4 * slice + slice / 4 } else { 8 * (slice + UNROLL * GROUPS) };
-        capabilities.workgroup_threads as usize >= THREADS
+        capabilities.workgroup_threads as usize >= TEAM
             && sums + listed + SMALL <= capabilities.workgroup_bytes as usize
     }
 
@@ -169,7 +177,7 @@ impl LiveProduct {
 
     /// Workgroups of the partial sums of a row.
     pub(crate) fn product_groups(&self) -> u32 {
-        (self.tiles() * self.written_splits()) as u32
+        (self.tiles() * self.written_splits()).div_ceil(self.teams) as u32
     }
 
     /// The WGSL of the partial sums.
@@ -178,7 +186,7 @@ impl LiveProduct {
         capabilities: &Capabilities,
     ) -> Result<KernelSource, Error> {
         let (lines, slice) = (self.lines(), self.slice());
-        let lanes = (capabilities.subgroup as usize).clamp(1, THREADS);
+        let lanes = (capabilities.subgroup as usize).clamp(1, TEAM);
         template::render(
             "live_product.wgsl",
             context! {
@@ -186,7 +194,9 @@ impl LiveProduct {
                 splits => self.splits(),
                 tiles => self.tiles(),
                 outputs => lines.outputs(),
-                threads => THREADS,
+                threads => TEAM,
+                teams => self.teams,
+                waits => self.is_phase,
                 groups => GROUPS,
                 gated => self.gated.map(|of| context! {
                     gating => template::gating(&of.gating),
@@ -208,7 +218,7 @@ impl LiveProduct {
                 f32 => lines.dtype == DType::F32,
                 norm => self.norm.is_some(),
                 eps => self.norm.map_or_else(String::new, template::float),
-                subgroups => THREADS.div_ceil(lanes),
+                subgroups => TEAM.div_ceil(lanes),
                 on_grid => self.on_grid,
                 lives_step => self.lives_step,
                 sides => self.contexts(),
@@ -220,7 +230,14 @@ impl LiveProduct {
     /// Workgroups of the results of a row.
     pub(crate) fn sum_groups(&self) -> u32 {
         let tiles: usize = self.written().iter().map(|side| side.lines.tiles()).sum();
-        (tiles * self.lines().outputs()).div_ceil(THREADS) as u32
+        (tiles * self.lines().outputs()).div_ceil(self.own_outputs()) as u32
+    }
+
+    /// Outputs whose results a workgroup makes: so many that a thread loads one vector of partial sums, or few.
+    fn own_outputs(&self) -> usize {
+        let most = self.lines().outputs().min(TEAM);
+        let even = 4 * TEAM * self.teams / self.written_splits();
+        (1 << even.max(1).ilog2()).clamp(LEAST_OUTPUTS, most)
     }
 
     /// The WGSL of the results.
@@ -232,9 +249,9 @@ impl LiveProduct {
                 splits => self.written_splits(),
                 tiles => self.tiles(),
                 outputs => self.lines().outputs(),
-                threads => THREADS,
+                threads => TEAM * self.teams,
+                own => self.own_outputs(),
                 mixed => self.mixed,
-                written_tiles => self.written().iter().map(|side| side.lines.tiles()).sum::<usize>(),
                 add => self.add,
                 apart => self.apart,
                 glu => self.glu.is_some(),

@@ -5,10 +5,25 @@
    A workgroup has a tile of outputs and a slice of inputs; with `on_grid` off all slices, one after the other. It
    finds the live inputs of the slice and lists them in their order. Its {{ groups }} groups of 32 threads then take
    live lines in turn, or with codes blocks of 32 inputs, and their sums are added in the order of groups. So a
-   row's bits depend on nothing but the row. #}
+   row's bits depend on nothing but the row.
+   As a phase of a persistent kernel a workgroup has {{ teams }} teams of threads, each of which does the work of
+   a workgroup. It `waits` for the phase before after it has loaded what no phase writes. #}
 {# Vectors of sums of a lane, and their width. #}
 {% set width = 4 if blocks or f32 else 2 %}
 {% set sums = outputs // (32 * width) %}
+{# Sums of groups are added in rounds, so that teams need less workgroup memory. #}
+{% set rounds = 2 if teams > 1 and sums > 1 else 1 %}
+{% set added = outputs // rounds %}
+{# The first elements of a team in workgroup memory. #}
+{% set listed = slice if blocks else slice + unroll * groups %}
+{% set entries_at = "team * %su + "|format(listed) if teams > 1 else "" %}
+{% set units_at = "team * CHUNK + " if teams > 1 else "" %}
+{% set totals_at = "team * %su + "|format(subgroups) if teams > 1 else "" %}
+{% set sums_at = "team * %su + "|format(groups * added) if teams > 1 else "" %}
+{% set squares_of = "team" if teams > 1 else "0u" %}
+{% macro group_sum(at) %}
+{{ "group_sums[(%s) / 4u][(%s) %% 4u]"|format(at, at) if teams > 1 else "group_sums[%s]"|format(at) }}
+{%- endmacro %}
 const K = {{ k }}u;
 const SLICE = {{ slice }}u;
 const SPLITS = {{ splits }}u;
@@ -39,20 +54,25 @@ var<storage, read> norm_weight: array<vec4<f32>>;
 var<storage, read> m: array<vec{{ words }}<u32>>;
 var<storage, read_write> partial: array<f32>;
 
-var<workgroup> group_sums: array<f32, {{ groups * outputs }}>;
+{% if teams > 1 %}
+// vectors, whose memory other phases have too
+var<workgroup> group_sums: array<vec4<f32>, {{ teams * groups * added // 4 }}>;
+{% else %}
+var<workgroup> group_sums: array<f32, {{ groups * added }}>;
+{% endif %}
 {% if blocks %}
-var<workgroup> scales: array<f32, {{ slice // 32 }}>;
+var<workgroup> scales: array<f32, {{ teams * slice // 32 }}>;
 // live inputs of a block, and live lower halves above 8 bits
-var<workgroup> counts: array<u32, {{ slice // 32 }}>;
+var<workgroup> counts: array<u32, {{ teams * slice // 32 }}>;
 // in each block its live inputs and their codes, an input in 8 bits above a code; then others with the code 0
-var<workgroup> entries: array<u32, {{ slice }}>;
+var<workgroup> entries: array<u32, {{ teams * listed }}>;
 {% else %}
 // live inputs of the slice, and their activations, then some of activation 0
-var<workgroup> entries: array<vec2<u32>, {{ slice + unroll * groups }}>;
-var<workgroup> totals: array<u32, {{ subgroups }}>;
+var<workgroup> entries: array<vec2<u32>, {{ teams * listed }}>;
+var<workgroup> totals: array<u32, {{ teams * subgroups }}>;
 {% endif %}
 {% if norm %}
-var<workgroup> squares: array<f32, {{ subgroups }}>;
+var<workgroup> squares: array<f32, {{ teams * subgroups }}>;
 {% include "squares.wgsl" %}
 {% endif %}
 
@@ -93,10 +113,10 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
 }
 {% endif %}
 
-{# What a thread loads for the inputs of a slice: weights of the norm and norms of columns, and words of four
+{# What a thread loads for the inputs of a slice: weights of the norm and norms of columns, then words of four
    activations. A block's words are those of {{ share }} lanes. #}
 {% set own = 8 // share if blocks else 1 %}
-{% macro loads() %}
+{% macro constant_loads() %}
 {% if blocks %}
         let unit = thread / {{ share }}u;
         let within = thread % {{ share }}u * {{ own }}u;
@@ -116,6 +136,10 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
 {% else %}
         let norms{{ j }} = bitcast<vec4<f32>>(m[norms_at + first + {{ j }}u]);
 {% endif %}
+{% endfor %}
+{% endmacro %}
+{% macro loads() %}
+{% for j in range(own) %}
         let x{{ j }} = {{ "of_gates(row, first + %su)"|format(j) if gated else "x[row * (K / 4u) + first + %su]"|format(j) }};
 {% endfor %}
 {% endmacro %}
@@ -172,19 +196,19 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
                 let place = select(count + countOneBits(~mask & before), live_place, is_live);
                 // the others fill up quads, with a line that is read anyway
                 let line = select(firstTrailingBit(mask) & 31u, input, is_live);
-                entries[unit * 32u + place] = (line << 8u) | select(0u, u32(codes{{ j }}[{{ i }}]) & 255u, is_live);
+                entries[{{ entries_at }}unit * 32u + place] = (line << 8u) | select(0u, u32(codes{{ j }}[{{ i }}]) & 255u, is_live);
             }
 {% endfor %}
 {% endfor %}
             if (within == 0u) {
-                counts[unit] = count{{ " | (countOneBits(both) << 8u)" if nested }};
+                counts[{{ units_at }}unit] = count{{ " | (countOneBits(both) << 8u)" if nested }};
                 // a row with an infinity or a NaN gives NaN
-                scales[unit] = select(bitcast<f32>(most | 0x7fc00000u), select(0.0, magnitude / 127.0, usable), most < 0x7f800000u){{ " * by" if norm }};
+                scales[{{ units_at }}unit] = select(bitcast<f32>(most | 0x7fc00000u), select(0.0, magnitude / 127.0, usable), most < 0x7f800000u){{ " * by" if norm }};
             }
         }
 {% if cols_rest %}
         if (!inside && within == 0u && unit < CHUNK) {
-            counts[unit] = 0u;
+            counts[{{ units_at }}unit] = 0u;
         }
 {% endif %}
         workgroupBarrier();
@@ -194,22 +218,23 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
         let own = countOneBits(ones);
         var place = subgroupExclusiveAdd(own);
         if (lane == subgroup_width - 1u) {
-            totals[subgroup] = place + own;
+            totals[{{ totals_at }}subgroup] = place + own;
         }
         workgroupBarrier();
         var count = 0u;
         for (var i = 0u; i < subgroup_count; i++) {
-            place += select(0u, totals[i], i < subgroup);
-            count += totals[i];
+            let total = totals[{{ totals_at }}i];
+            place += select(0u, total, i < subgroup);
+            count += total;
         }
 {% for i in range(4) %}
         if ((ones & {{ 2 ** i }}u) != 0u) {
-            entries[place] = vec2((thread * 4u + {{ i }}u) * 32u, bitcast<u32>(a[{{ i }}]));
+            entries[{{ entries_at }}place] = vec2((thread * 4u + {{ i }}u) * 32u, bitcast<u32>(a[{{ i }}]));
             place++;
         }
 {% endfor %}
         if (thread < {{ unroll * groups }}u) {
-            entries[count + thread] = vec2(0u);
+            entries[{{ entries_at }}count + thread] = vec2(0u);
         }
         workgroupBarrier();
 {% endif %}
@@ -219,7 +244,7 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
 {% macro multiply() %}
 {% if blocks %}
         for (var b = line_group / SHARED; b < CHUNK; b += GROUPS / SHARED) {
-            let of_block = counts[b];
+            let of_block = counts[{{ units_at }}b];
             let count = of_block{{ " & 255u" if nested }};
             if (count == 0u) {
                 continue;
@@ -257,15 +282,15 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
                 let quad{{ u }} = q + {{ u }}u * SHARED;
                 if (quad{{ u }} < quads) {
 {% for i in range(4) %}
-                    e{{ u }}_{{ i }} = entries[b * 32u + quad{{ u }} * 4u + {{ i }}u];
+                    e{{ u }}_{{ i }} = entries[{{ entries_at }}b * 32u + quad{{ u }} * 4u + {{ i }}u];
                     w{{ u }}_{{ i }} = m[lines + (e{{ u }}_{{ i }} >> 8u) * 32u];
 {% endfor %}
 {% if nested %}
-                    if (quad{{ u }} * 4u < both) {
 {% for i in range(4) %}
+                    if (quad{{ u }} * 4u + {{ i }}u < both) {
                         v{{ u }}_{{ i }} = m[lower_lines + (e{{ u }}_{{ i }} >> 8u) * 32u];
-{% endfor %}
                     }
+{% endfor %}
 {% endif %}
                 }
 {% endfor %}
@@ -274,23 +299,19 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
                     let a = (e{{ u }}_0 & 255u) | ((e{{ u }}_1 & 255u) << 8u) | ((e{{ u }}_2 & 255u) << 16u) | (e{{ u }}_3 << 24u);
 {% if nested %}
                     let left = min(max(both, quad{{ u }} * 4u) - quad{{ u }} * 4u, 4u);
-                    let with_lower = select(a & ((1u << (8u * left)) - 1u), a, left == 4u);
                     // the lower halves of the others count as their mean
                     of_uppers += dot4I8Packed(a & ~select((1u << (8u * left)) - 1u, 0xffffffffu, left == 4u), 0x01010101u);
 {% for k in range(2) %}
                     {
                         let upper = transposed(vec4({% for i in range(4) %}w{{ u }}_{{ i }}[{{ k }}]{{ ", " if not loop.last }}{% endfor %}));
-                        z{{ 2 * k }} += dots((upper << vec4(4u)) & vec4(0xf0f0f0f0u), a);
-                        z{{ 2 * k + 1 }} += dots(upper & vec4(0xf0f0f0f0u), a);
+                        var lower = vec4(0u);
+                        if (left > 0u) {
+                            lower = transposed(vec4({% for i in range(4) %}v{{ u }}_{{ i }}[{{ k }}]{{ ", " if not loop.last }}{% endfor %}));
+                        }
+                        z{{ 2 * k }} += dots(((upper << vec4(4u)) & vec4(0xf0f0f0f0u)) | (lower & vec4(0x0f0f0f0fu)), a);
+                        z{{ 2 * k + 1 }} += dots((upper & vec4(0xf0f0f0f0u)) | ((lower >> vec4(4u)) & vec4(0x0f0f0f0fu)), a);
                     }
 {% endfor %}
-                    if (left > 0u) {
-{% for k in range(2) %}
-                        let lower{{ k }} = transposed(vec4({% for i in range(4) %}v{{ u }}_{{ i }}[{{ k }}]{{ ", " if not loop.last }}{% endfor %}));
-                        z{{ 2 * k }} += dots(lower{{ k }} & vec4(0x0f0f0f0fu), with_lower);
-                        z{{ 2 * k + 1 }} += dots((lower{{ k }} >> vec4(4u)) & vec4(0x0f0f0f0fu), with_lower);
-{% endfor %}
-                    }
 {% else %}
 {% for k in range(sums) %}
                     z{{ k }} += dots(transposed(vec4({% for i in range(4) %}w{{ u }}_{{ i }}[{{ k }}]{{ ", " if not loop.last }}{% endfor %})), a);
@@ -299,7 +320,7 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
                 }
 {% endfor %}
             }
-            let scale = scales[b];
+            let scale = scales[{{ units_at }}b];
 {% for k in range(sums) %}
 {% set d = "d%s"|format(k // 2) %}
             sum{{ k }} += vec4(unpack2x16float({{ d }}[{{ k % 2 * 2 }}]), unpack2x16float({{ d }}[{{ k % 2 * 2 + 1 }}])) * scale * {{ "(vec4<f32>(z%s) + 7.5 * f32(of_uppers))"|format(k) if nested else "vec4<f32>(z%s)"|format(k) }};
@@ -309,7 +330,7 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
         let lines = lines_at + (tile * K + split * SLICE) * 32u + lane_of_line;
         for (var i = line_group; i < count; i += {{ unroll }}u * GROUPS) {
 {% for u in range(unroll) %}
-            let e{{ u }} = entries[i + {{ u }}u * GROUPS];
+            let e{{ u }} = entries[{{ entries_at }}i + {{ u }}u * GROUPS];
             let w{{ u }} = m[lines + e{{ u }}.x];
 {% endfor %}
 {% for u in range(unroll) %}
@@ -331,19 +352,31 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
 {% endif %}
 {% endmacro %}
 
-@compute @workgroup_size({{ threads }})
+@compute @workgroup_size({{ teams * threads }})
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(subgroup_id) subgroup: u32,
-    @builtin(num_subgroups) subgroup_count: u32,
+    @builtin(subgroup_id) subgroup_of_all: u32,
+    @builtin(num_subgroups) subgroups_of_all: u32,
     @builtin(subgroup_invocation_id) lane: u32,
     @builtin(subgroup_size) subgroup_width: u32,
 ) {
+{% if teams > 1 %}
+    let subgroup_count = subgroups_of_all / {{ teams }}u;
+    let team = subgroup_of_all / subgroup_count;
+    let subgroup = subgroup_of_all % subgroup_count;
+    // the last team of all may be left over
+    let is_over = group.x * {{ teams }}u + team >= TILES * SPLITS;
+    let item = min(group.x * {{ teams }}u + team, TILES * SPLITS - 1u);
+{% else %}
+    let subgroup_count = subgroups_of_all;
+    let subgroup = subgroup_of_all;
+    let item = group.x;
+{% endif %}
     let thread = subgroup * subgroup_width + lane;
     let line_group = thread / 32u;
     let lane_of_line = thread % 32u;
     let row = group.y;
-    let tile_of_all = group.x{{ " / SPLITS" if on_grid }};
+    let tile_of_all = item{{ " / SPLITS" if on_grid }};
     // the places of the tile's matrix
     var tile = tile_of_all;
     var lives_at = {{ sides[0].lives_at }}u;
@@ -378,7 +411,11 @@ fn main(
 {% endif %}
     let least = word & 0x7fffffffu;
 {% if on_grid %}
-    let split = group.x % SPLITS;
+    let split = item % SPLITS;
+{{ constant_loads() }}
+{% if waits %}
+    wait_for_inputs(subgroup_of_all * subgroup_width + lane);
+{% endif %}
 {{ loads() }}
 {% endif %}
 {% if norm %}
@@ -386,11 +423,11 @@ fn main(
     for (var i = thread; i < K / 4u; i += THREADS) {
         sum_of_squares = add_squares(x[row * (K / 4u) + i], sum_of_squares);
     }
-    note_squares(0u, sum_of_squares, subgroup, lane);
+    note_squares({{ squares_of }}, sum_of_squares, subgroup, lane);
     workgroupBarrier();
-    let by = factor(0u, subgroup_count);
+    let by = factor({{ squares_of }}, subgroup_count);
 {% endif %}
-{% set each = (outputs + threads - 1) // threads %}
+{% set each = (added + threads - 1) // threads %}
 {% if on_grid %}
     {
 {% else %}
@@ -398,6 +435,7 @@ fn main(
     var value{{ j }} = 0.0;
 {% endfor %}
     for (var split = 0u; split < SPLITS; split++) {
+{{ constant_loads() }}
 {{ loads() }}
 {% endif %}
 {{ list() }}
@@ -405,25 +443,32 @@ fn main(
         var sum{{ k }} = vec{{ width }}(0.0);
 {% endfor %}
 {{ multiply() }}
-{% for k in range(sums) %}
+{% for round in range(rounds) %}
+{% if round > 0 %}
+        workgroupBarrier();
+{% endif %}
+{% for k in range(sums // rounds) %}
 {% for i in range(width) %}
-        group_sums[line_group * OUT + {{ (k * width + i) * 32 }}u + lane_of_line] = sum{{ k }}[{{ i }}];
+        {{ group_sum("%sline_group * %su + %su + lane_of_line"|format(sums_at, added, (k * width + i) * 32)) }} = sum{{ round * (sums // rounds) + k }}[{{ i }}];
 {% endfor %}
 {% endfor %}
         workgroupBarrier();
 {% for j in range(each) %}
-        {{ "if (thread < OUT) " if outputs < threads }}{
+        {{ "if (thread < %su) "|format(added) if added < threads }}{
             let output = {{ j * threads }}u + thread;
-            var sum = group_sums[output];
+            var sum = {{ group_sum(sums_at ~ "output") }};
 {% for g in range(1, groups) %}
-            sum += group_sums[{{ g }}u * OUT + output];
+            sum += {{ group_sum("%s%su + output"|format(sums_at, g * added)) }};
 {% endfor %}
 {% if on_grid %}
-            partial[((row * SPLITS + split) * TILES + tile_of_all) * OUT + output] = sum;
+            {{ "if (!is_over) " if teams > 1 }}{
+                partial[((row * SPLITS + split) * TILES + tile_of_all) * OUT + {{ round * added }}u + output] = sum;
+            }
 {% else %}
             value{{ j }} += sum;
 {% endif %}
         }
+{% endfor %}
 {% endfor %}
     }
 {% if not on_grid %}

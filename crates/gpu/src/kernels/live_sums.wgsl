@@ -1,12 +1,17 @@
 {# The results of rows of an effort below 1, from the partial sums [row][split][tile][outputs] of
-   live_product.wgsl, which are added in the order of splits:
+   live_product.wgsl, which are added in the order of splits. Each thread loads few of them, which wait in
+   workgroup memory:
        y[r][n] = Σ_s partial (+ bias[n]) (+ y[r][n] with add)
        y[r][n] = gated(gate[n], up[n]), with glu: of the two matrices #}
 const SPLITS = {{ splits }}u;
 const TILES = {{ tiles }}u;
 const OUT = {{ outputs }}u;
+// outputs of a workgroup, which are of one tile
+const OWN = {{ own }}u;
+// vectors of partial sums of a matrix
+const LOADED = {{ splits * own // 4 }}u;
 
-var<storage, read> partial: array<f32>;
+var<storage, read> partial: array<vec4<f32>>;
 {% if mixed %}
 var<storage, read> lives: array<u32>;
 {% endif %}
@@ -25,18 +30,26 @@ var<storage, read> bias{{ loop.index0 }}: array<f32>;
 {% include "gating.wgsl" %}
 {% endif %}
 
-// All loads are in flight at once.
-fn summed(row: u32, output: u32) -> f32 {
-    let first = row * SPLITS * TILES * OUT + output;
+var<workgroup> loaded: array<vec4<f32>, {{ (2 if glu else 1) * splits * own // 4 }}>;
+
+fn load(row: u32, matrix: u32, output: u32, thread: u32) {
+    let first = (row * SPLITS * TILES * OUT + output) / 4u;
+    for (var i = thread; i < LOADED; i += {{ threads }}u) {
+        loaded[matrix * LOADED + i] = partial[first + i / (OWN / 4u) * (TILES * OUT / 4u) + i % (OWN / 4u)];
+    }
+}
+
+fn summed(matrix: u32, thread: u32) -> f32 {
+    var sum = 0.0;
 {% for s in range(splits) %}
-    let of{{ s }} = partial[first + {{ s }}u * TILES * OUT];
+    sum += loaded[matrix * LOADED + {{ s * own // 4 }}u + thread / 4u][thread % 4u];
 {% endfor %}
-    return 0.0{% for s in range(splits) %} + of{{ s }}{% endfor %};
+    return sum;
 }
 
 @compute @workgroup_size({{ threads }})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
-    let output = group.x * {{ threads }}u + thread;
+    let first_output = group.x * OWN;
     let row = group.y;
 {% if mixed %}
     // rows of effort 1 have no bit
@@ -44,18 +57,24 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         return;
     }
 {% endif %}
+    load(row, 0u, first_output, thread);
+{% if glu %}
+    load(row, 1u, first_output + {{ sides[1].first }}u * OUT, thread);
+{% endif %}
+    workgroupBarrier();
+    let output = first_output + thread;
+    if (thread >= OWN) {
+        return;
+    }
 {% if glu %}
     if (output >= {{ sides[0].rows }}u) {
         return;
     }
-    let gate = summed(row, output){{ " + bias0[output]" if sides[0].bias }};
-    let up = summed(row, output + {{ sides[1].first }}u * OUT){{ " + bias1[output]" if sides[1].bias }};
+    let gate = summed(0u, thread){{ " + bias0[output]" if sides[0].bias }};
+    let up = summed(1u, thread){{ " + bias1[output]" if sides[1].bias }};
     y0[row * {{ sides[0].rows }}u + output] = gated(gate, up);
 {% else %}
-    if (output >= {{ written_tiles }}u * OUT) {
-        return;
-    }
-    let sum = summed(row, output);
+    let sum = summed(0u, thread);
 {% for side in written %}
 {% set s = loop.index0 %}
     if (output >= {{ side.first }}u * OUT && output < {{ side.first }}u * OUT + {{ side.rows }}u) {

@@ -134,6 +134,19 @@ pub(crate) enum When {
     Mixed,
 }
 
+impl When {
+    /// Whether it is said of so many rows, of which so many are below 1.
+    pub(crate) const fn holds(self, rows: usize, below: usize) -> bool {
+        match self {
+            Self::Always => true,
+            Self::AllFull => below == 0,
+            Self::SomeFull => below < rows,
+            Self::SomeBelow => below > 0,
+            Self::Mixed => below > 0 && below < rows,
+        }
+    }
+}
+
 /// A range of a buffer that a kernel is bound to.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
@@ -231,14 +244,7 @@ impl Dispatch {
     /// The workgroups for the rows of a pass; `None` if the kernel does not run in it.
     pub(crate) fn groups(&self, shape: &StepShape) -> Option<[u32; 3]> {
         let &StepShape { rows, bound, tiles, distinct, sequences, below } = shape;
-        let runs = match self.when {
-            When::Always => true,
-            When::AllFull => below == 0,
-            When::SomeFull => below < rows,
-            When::SomeBelow => below > 0,
-            When::Mixed => below > 0 && below < rows,
-        };
-        if !runs || !self.rows.contains(&rows) {
+        if !self.when.holds(rows, below) || !self.rows.contains(&rows) {
             return None;
         }
         Some(match self.grid {

@@ -11,11 +11,12 @@ use pelton_graph::{Error, Linear, Rows, WeightId};
 
 use crate::{
     device::BufferList,
-    kernels::live_product::{GRID_ROWS, LiveProduct, RowsBelow},
+    kernels::live_product::{GRID_ROWS, LiveProduct, RowsBelow, TEAM},
     lower::{
         dispatch::{Dispatch, Grid, RowClass, When},
         live_sizes::{StepProducts, gated_before, is_added_later},
         lowering::{Lowering, refused},
+        options::PhaseOptions,
         projection::NormedProjections,
         site::Site,
     },
@@ -124,7 +125,11 @@ impl<'a> Lowering<'a> {
         let product = products.live_product(plan, group, &|id| inputs.lives_at(id, selected));
         // more rows have workgroups enough
         let on_grid = site.class != RowClass::Prompt && site.class.batch() <= GRID_ROWS;
-        LiveProduct { mixed: site.class != RowClass::One, on_grid, ..product }
+        let (teams, is_phase) = match self.options.phases {
+            Some(PhaseOptions { threads, early: _ }) => ((threads / TEAM).max(1), true),
+            None => (1, false),
+        };
+        LiveProduct { mixed: site.class != RowClass::One, on_grid, teams, is_phase, ..product }
     }
 
     /// The partial sums of one product.

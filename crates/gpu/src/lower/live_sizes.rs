@@ -88,6 +88,8 @@ impl<'a> StepProducts<'a> {
             lives_step: lives_at(self.linears[group[0]].weight)[1],
             mixed: true,
             on_grid: true,
+            teams: 1,
+            is_phase: false,
         }
     }
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pelton_graph::{Error, pages_for};
+use pelton_graph::{Effort, Error, pages_for};
 
 use crate::{
     device::{Device, KernelSource},
@@ -20,6 +20,7 @@ use crate::{
         link::{Launch, Phase, link},
         segments::{BYTES, DEAD, Lowered, Persistent, alone},
     },
+    weights::has_buckets,
 };
 
 /// Threads of a workgroup: those of most products, which decide the order of a norm's sum.
@@ -47,6 +48,8 @@ const POSITIONS: [usize; 2] = [128, 4096];
 const GAIN: f64 = 0.03;
 /// Tokens that fill a page before logits are compared.
 const FILL: u32 = 64;
+/// The effort of the rows below 1 that are compared and timed.
+const BELOW: f64 = 0.5;
 
 /// When persistent kernels run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,10 +64,13 @@ pub(crate) enum Mode {
 }
 
 /// A loaded plan to try persistent kernels on.
+#[derive(Clone, Copy)]
 pub(crate) struct Trial<'a> {
     pub(crate) loaded: &'a Loaded<'a>,
     /// The dispatches of each step of a pass of one row.
     pub(crate) alone: &'a [Vec<Dispatch>],
+    /// Rows of the pass whose effort is below 1.
+    pub(crate) below: usize,
     pub(crate) logits: &'a wgpu::Buffer,
     /// Positions of a sequence, for which there are pages.
     pub(crate) context: usize,
@@ -72,13 +78,14 @@ pub(crate) struct Trial<'a> {
     pub(crate) tuning: Option<&'a Path>,
 }
 
-/// The persistent kernels of a plan, if they are to run. The KV caches are written, as by a pass.
+/// The persistent kernels of a plan, if they are to run: for rows of effort 1, and for rows below it. The KV caches
+/// are written, as by a pass.
 ///
 /// # Errors
 ///
 /// If the GPU is lost. Kernels that fail are no error: then dispatches run.
-pub(crate) fn choose(trial: &Trial<'_>, mode: Mode) -> Result<Option<Persistent>, Error> {
-    let Loaded { device, plan, .. } = *trial.loaded;
+pub(crate) fn choose(trial: &Trial<'_>, mode: Mode) -> Result<[Option<Persistent>; 2], Error> {
+    let Loaded { device, plan, inputs, .. } = *trial.loaded;
     // the states of a model with a head are read by its pass before anybody knows of a failure
     let keeps_states = plan.exit.first().is_some_and(|&first| first != plan.logits);
     let plain = plan.states.is_empty()
@@ -87,8 +94,21 @@ pub(crate) fn choose(trial: &Trial<'_>, mode: Mode) -> Result<Option<Persistent>
         && plan.encoder.is_none()
         && !plan.whole_sequences;
     if !plain || !device.coherent || mode == Mode::Off {
-        return Ok(None);
+        return Ok([None, None]);
     }
+    let full = of_rows(trial, mode)?;
+    let effort = Effort::new(BELOW).filter(|effort| inputs.is_below(*effort));
+    let Some(effort) = effort.filter(|_| plan.has_effort() && !has_buckets(plan)) else {
+        return Ok([full, None]);
+    };
+    let words = inputs.live_words(&[effort], &[effort]);
+    device.queue.write_buffer(&inputs.lives, 0, bytemuck::cast_slice(&words));
+    Ok([full, of_rows(&Trial { below: 1, ..*trial }, mode)?])
+}
+
+/// The persistent kernels for the rows of a trial.
+fn of_rows(trial: &Trial<'_>, mode: Mode) -> Result<Option<Persistent>, Error> {
+    let device = trial.loaded.device;
     let fits = |groups, stage, early| {
         let turns = if let Mode::Forced { turns, .. } = mode { turns } else { TURNS };
         let threads = THREADS.min(device.capabilities.workgroup_threads as usize);
@@ -118,7 +138,15 @@ pub(crate) fn choose(trial: &Trial<'_>, mode: Mode) -> Result<Option<Persistent>
         tried.extend(fits.map(|persistent| (persistent, choice)));
         Ok::<(), Error>(())
     };
-    let candidates = candidates(resident(device)?);
+    let mut candidates = candidates(resident(device)?);
+    // drivers take long to compile the kernels of an effort, whose products have no stages
+    let others = match trial.below {
+        0 => &[(Stage::Long, true), (Stage::Narrow, false), (Stage::Narrow, true)][..],
+        _ => {
+            candidates.truncate(1);
+            &[(Stage::Long, true)]
+        }
+    };
     for &groups in &candidates {
         add(groups, Stage::Long, false, &mut tried)?;
     }
@@ -127,13 +155,14 @@ pub(crate) fn choose(trial: &Trial<'_>, mode: Mode) -> Result<Option<Persistent>
         groups.extend(candidates.first());
     }
     for groups in groups {
-        for (stage, early) in [(Stage::Long, true), (Stage::Narrow, false), (Stage::Narrow, true)] {
+        for &(stage, early) in others {
             add(groups, stage, early, &mut tried)?;
         }
     }
     let all = trial.times(tried.iter().map(|(persistent, _)| persistent))?;
     let best = (tried.into_iter().zip(all))
         .filter_map(|((persistent, choice), times)| {
+            tracing::info!(below = trial.below, ?choice, ?times, "persistent kernels");
             let times = times.filter(|times| times.most() > 0)?;
             Some((persistent, LaunchChoice { most: times.most(), ..choice }, times.persistent[0]))
         })
@@ -293,7 +322,7 @@ impl Trial<'_> {
     /// The persistent kernels of a launch, if they compile, complete and have the logits of the
     /// dispatches.
     fn lowered(&self, launch: &Launch) -> Result<Option<Persistent>, Error> {
-        let lowered = Persistent::lower(self.loaded, launch, self.context)?;
+        let lowered = Persistent::lower(self.loaded, launch, self.context, self.below)?;
         let Some(Lowered { persistent, kernels }) = lowered else { return Ok(None) };
         // a driver may refuse a large kernel
         if self.loaded.device.compile_all(&kernels).is_err() {
@@ -386,10 +415,13 @@ impl Trial<'_> {
         persistent: Option<&Persistent>,
         bound: usize,
     ) {
-        let step = |i: usize| StepDispatches { calls: &self.alone[i], shape: alone(bound) };
+        let shape = alone(bound, self.below);
         match persistent {
-            Some(persistent) => persistent.record(pass, bound, step),
-            None => (0..self.alone.len()).for_each(|i| step(i).record(pass)),
+            Some(persistent) => persistent.record(pass, bound, self.alone),
+            None => self
+                .alone
+                .iter()
+                .for_each(|calls| StepDispatches { calls, shape }.record(pass)),
         }
     }
 
@@ -446,7 +478,8 @@ impl Trial<'_> {
 
     /// The key of the choice: it differs by model shape, formats and version of Pelton.
     fn key(&self) -> String {
-        format!("persistent layers {}", autotune::key(self.alone.iter().flatten()))
+        let of = if self.below > 0 { " of an effort" } else { "" };
+        format!("persistent layers{of} {}", autotune::key(self.alone.iter().flatten()))
     }
 }
 

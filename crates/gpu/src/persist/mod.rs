@@ -21,4 +21,4 @@ mod wgsl;
 mod tests;
 
 pub(crate) use choose::{Mode, Trial, choose};
-pub(crate) use segments::{Persistent, alone};
+pub(crate) use segments::Persistent;

@@ -8,7 +8,7 @@ use crate::{
     device::{Device, Kernel},
     kernels::{attention::Attention, matvec::Tuning},
     lower::{
-        dispatch::{Dispatch, Grid, RowClass, StepDispatches, StepShape, When},
+        dispatch::{Dispatch, Grid, RowClass, StepDispatches, StepShape},
         kernel_cache::KernelCache,
         loaded::Loaded,
         lowering::Lowering,
@@ -29,6 +29,8 @@ pub(crate) struct Persistent {
     words: wgpu::Buffer,
     /// The upper bound of positions, exclusive, at which it is used.
     most: usize,
+    /// Rows whose effort is below 1: the row or none.
+    below: usize,
 }
 
 /// Persistent kernels that are still to be compiled.
@@ -61,18 +63,19 @@ struct Variant {
     groups: u32,
 }
 
-/// A pass of one row at a position below `bound`.
-pub(crate) const fn alone(bound: usize) -> StepShape {
-    StepShape { rows: 1, bound, tiles: 0, distinct: true, sequences: 1, below: 0 }
+/// A pass of one row at a position below `bound`; `below` is 1 if its effort is below 1, else 0.
+pub(super) const fn alone(bound: usize, below: usize) -> StepShape {
+    StepShape { rows: 1, bound, tiles: 0, distinct: true, sequences: 1, below }
 }
 
 impl Persistent {
     /// Lowers the steps of a pass of one row, at positions below `context`, for kernels of this
-    /// launch. `None` if no two steps can be one kernel.
+    /// launch. `below` rows have an effort below 1. `None` if no two steps can be one kernel.
     pub(super) fn lower(
         loaded: &Loaded<'_>,
         launch: &Launch,
         context: usize,
+        below: usize,
     ) -> Result<Option<Lowered>, Error> {
         let Loaded { device, plan, .. } = *loaded;
         let &Launch { threads, groups, stage, early, turns: _ } = launch;
@@ -83,31 +86,31 @@ impl Persistent {
         };
         let mut kernels = KernelCache::default();
         let mut steps = Lowering::new(loaded, options, &mut kernels).steps(RowClass::One, true)?;
-        // rows of an effort below 1 run by dispatches
-        steps.iter_mut().for_each(|calls| calls.retain(|call| call.when != When::SomeBelow));
+        steps.iter_mut().for_each(|calls| calls.retain(|call| call.when.holds(1, below)));
         let words = device.buffer("words of the grid barrier", BYTES)?;
         let mut builder =
-            Builder { device, launch, context, words: &words, kernels: HashMap::new() };
+            Builder { device, launch, context, below, words: &words, kernels: HashMap::new() };
         let mut items = Vec::new();
         for run in runs(plan, &steps, launch) {
             builder.items(&steps, run, &mut items)?;
         }
         let kernels: Vec<Arc<Kernel>> = builder.kernels.into_values().collect();
         // beyond the context a segment lacks its variant for several KV splits
-        let persistent = Self { items, words, most: context };
+        let persistent = Self { items, words, most: context, below };
         Ok((!kernels.is_empty()).then_some(Lowered { persistent, kernels }))
     }
 
-    /// Records a pass at a position below `bound`; `step` gives the dispatches of a step.
-    pub(crate) fn record<'a>(
+    /// Records a pass at a position below `bound`, with the dispatches of each step.
+    pub(crate) fn record(
         &self,
         pass: &mut wgpu::ComputePass<'_>,
         bound: usize,
-        step: impl Fn(usize) -> StepDispatches<'a>,
+        steps: &[Vec<Dispatch>],
     ) {
+        let shape = alone(bound, self.below);
         for item in &self.items {
             match item {
-                Item::Step(i) => step(*i).record(pass),
+                Item::Step(i) => StepDispatches { calls: &steps[*i], shape }.record(pass),
                 Item::Segment(segment) => segment.record(pass, bound),
             }
         }
@@ -197,6 +200,7 @@ struct Builder<'a> {
     device: &'a Device,
     launch: &'a Launch,
     context: usize,
+    below: usize,
     words: &'a wgpu::Buffer,
     /// Kernels by their source.
     kernels: HashMap<String, Arc<Kernel>>,
@@ -245,7 +249,7 @@ impl Builder<'_> {
         calls: impl Iterator<Item = &'c Dispatch>,
         bound: usize,
     ) -> Result<Option<Variant>, Error> {
-        let shape = alone(bound);
+        let shape = alone(bound, self.below);
         let phases: Vec<Phase<'_>> = calls
             .filter_map(|call| {
                 let groups = call.groups(&shape)?;

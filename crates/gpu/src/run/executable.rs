@@ -69,8 +69,9 @@ pub(super) struct GpuExecutable {
     selects: bool,
     /// The dispatches of each step of a decoding pass over a single row, selected where steps select.
     alone: Vec<Vec<Dispatch>>,
-    /// The kernels of such passes whose layers are one dispatch each, if they are used.
-    persistent: Option<Persistent>,
+    /// The kernels of such passes whose layers are one dispatch each, if they are used: for rows of effort 1, and
+    /// for those below.
+    persistent: [Option<Persistent>; 2],
     redo: Redo,
     /// The parts of the plan whose weights the host has, if there are any.
     host: Option<Host>,
@@ -148,7 +149,7 @@ impl GpuExecutable {
         };
         let Lowered { alone, classes, persistent } =
             Lowered::new(&loaded, &limits, tuning, persistent)?;
-        let redo = Redo::new(&device, &inputs, persistent.is_some())?;
+        let redo = Redo::new(&device, &inputs, persistent.iter().any(Option::is_some))?;
         let logits = &buffers[plan.logits.0];
         let pass_buffers = SampleBuffers { logits, recent: &inputs.recent, rows: &inputs.rows };
         let sample = Sample::new(
@@ -355,9 +356,8 @@ impl Executable for GpuExecutable {
         let run = Run {
             first,
             // a draw that follows is not repeated
-            persists: self.persistent.is_some()
-                && shape.alone
-                && shape.below == [0; 2]
+            persists: shape.alone
+                && self.persistent_of(&shape).is_some()
                 && !pass.draws_later(),
             logits: wanted_logits(pass, &shape),
             keeps_hidden: pass.keeps_hidden,

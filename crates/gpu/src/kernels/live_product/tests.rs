@@ -35,6 +35,8 @@ pub(super) fn products(lines: Lines) -> Vec<LiveProduct> {
         lives_step: 3,
         mixed: true,
         on_grid: true,
+        teams: 1,
+        is_phase: false,
     };
     let one = plain(vec![side(lines.rows, 1, false)]);
     let three = vec![side(600, 0, true), side(16, 1, false), side(40, 2, true)];
@@ -268,7 +270,10 @@ fn products_of_live_inputs() {
                 let found = case.run(&device, &product);
                 case.check(&product, &found);
                 let other = LiveProduct { on_grid: !product.on_grid, ..product.clone() };
-                assert_eq!(bits(&case.run(&device, &other)), bits(&found), "{product:?}");
+                let teams = LiveProduct { on_grid: true, teams: 2, ..product.clone() };
+                for other in [other, teams] {
+                    assert_eq!(bits(&case.run(&device, &other)), bits(&found), "{other:?}");
+                }
             }
         }
     }

@@ -10,8 +10,7 @@ use super::{
     shape::{PassShape, PassWords},
 };
 use crate::{
-    lower::dispatch::StepDispatches,
-    persist::alone,
+    persist::Persistent,
     run::in_flight::{DEPTH, Recorded},
 };
 
@@ -23,17 +22,20 @@ impl GpuExecutable {
         shape: &PassShape,
         (first, persists): (usize, bool),
     ) {
-        match &self.persistent {
+        match self.persistent_of(shape) {
             Some(persistent) if persists && persistent.covers(shape.bound) => {
-                let shape = alone(shape.bound);
-                let step = |i: usize| StepDispatches { calls: &self.alone[i], shape };
-                persistent.record(pass, shape.bound, step);
+                persistent.record(pass, shape.bound, &self.alone);
             }
             _ => {
                 let steps = first..self.plan.steps.len();
                 self.dispatches(shape, steps).for_each(|step| step.record(pass));
             }
         }
+    }
+
+    /// The persistent kernels for the efforts of a pass of one row, if they are used.
+    pub(super) fn persistent_of(&self, shape: &PassShape) -> Option<&Persistent> {
+        self.persistent[usize::from(shape.below[0] > 0)].as_ref()
     }
 
     /// Records copies of the logits of some of the selected rows; returns their bytes.
@@ -100,7 +102,7 @@ impl GpuExecutable {
         drop(compute);
         let samples =
             (self.sample.results().clone(), self.sample.result_bytes(&run.call, run.repeat));
-        let persistent = self.persistent.as_ref().filter(|_| run.persists);
+        let persistent = self.persistent_of(&run.shape).filter(|_| run.persists);
         let dead = persistent.map(|persistent| persistent.dead());
         let kept = self.plan.kept(run.shape.phase).iter().filter(|_| run.keeps_hidden);
         let hidden = kept.map(|&id| {
@@ -125,7 +127,7 @@ impl GpuExecutable {
     }
 
     fn run_again(&mut self) -> Result<(), Error> {
-        self.persistent = None;
+        self.persistent = [None, None];
         self.device.wait()?;
         let mut restored = HashSet::new();
         for index in 0..self.in_flight.len() {

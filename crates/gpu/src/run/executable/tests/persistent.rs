@@ -1,6 +1,6 @@
 //! Persistent kernels against the dispatches: the same bits, and passes that run again.
 
-use pelton_graph::{EffortTable, Hidden, TableEdit};
+use pelton_graph::{EffortMode, EffortTable, Hidden, TableEdit};
 use pelton_sampling::Penalties;
 
 use super::*;
@@ -42,7 +42,7 @@ pub(super) fn with_limits(
 fn forced(device: &Arc<Device>, spec: &ModelSpec, groups: usize) -> Option<GpuExecutable> {
     const TRIES: usize = 4;
     let load = |_| with_mode(device, spec, Mode::Forced { groups, turns: TURNS });
-    let runs = |executable: &GpuExecutable| executable.persistent.is_some();
+    let runs = |executable: &GpuExecutable| executable.persistent[0].is_some();
     let found = (0..TRIES).map(load).find(runs);
     assert!(found.is_some() || groups > 1, "{spec:?}");
     found
@@ -117,10 +117,10 @@ fn persistent_kernels_change_no_bit() {
             skip(Need::Capability, "spins of several workgroups run out on this GPU");
             continue;
         };
-        let segments = persistent.persistent.as_ref().map(Persistent::segments);
+        let segments = persistent.persistent[0].as_ref().map(Persistent::segments);
         let range = spec.layers..=most * spec.layers;
         assert!(segments.is_some_and(|n| range.contains(&n)), "{segments:?}, {spec:?}");
-        for source in persistent.persistent.iter().flat_map(Persistent::sources) {
+        for source in persistent.persistent.iter().flatten().flat_map(Persistent::sources) {
             translate(architecture, source);
         }
         for first in [1, 63, 200] {
@@ -131,7 +131,7 @@ fn persistent_kernels_change_no_bit() {
             let same = expected.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits());
             assert!(same, "{first} tokens before, {spec:?}");
         }
-        assert!(persistent.persistent.is_some() || groups > 1, "a spin ran out");
+        assert!(persistent.persistent[0].is_some() || groups > 1, "a spin ran out");
     }
 }
 
@@ -147,7 +147,7 @@ pub(super) fn with_effort(spec: &ModelSpec, fused: bool) -> Plan {
 }
 
 /// A load for an effort has persistent kernels for rows of effort 1, with the bits of a load
-/// without one. Rows below 1 run by dispatches.
+/// without one.
 #[test]
 fn rows_of_effort_1_persist() {
     use Phase::{Decode, Prompt};
@@ -157,13 +157,75 @@ fn rows_of_effort_1_persist() {
     let mut usual = with_mode(&device, &spec, Mode::Off);
     let mode = Mode::Forced { groups: 1, turns: TURNS };
     let mut persistent = with_plan(&device, &spec, plan, mode);
-    let segments = persistent.persistent.as_ref().map(Persistent::segments);
+    let segments = persistent.persistent[0].as_ref().map(Persistent::segments);
     assert!(segments.is_some_and(|n| n >= spec.layers), "{segments:?}");
     let chunks = [(Prompt, 20), (Decode, 1), (Decode, 1)];
     let tokens = tokens(&spec, 22);
     let expected = logits(&mut usual, &tokens, &chunks);
     let got = logits(&mut persistent, &tokens, &chunks);
     assert!(expected.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits()));
+}
+
+/// The logits of two passes of a row of an effort, after a prompt of so many tokens.
+fn logits_below(
+    executable: &mut GpuExecutable,
+    spec: &ModelSpec,
+    first: usize,
+    effort: f64,
+) -> Vec<f32> {
+    let tokens = tokens(spec, first + 2);
+    let pages: Vec<u32> = (0..tokens.len().div_ceil(PAGE) as u32).collect();
+    let tables = [TableEdit { group: 0, slot: 0, first: 0, pages: &pages }];
+    let rows: Vec<Row> = (0..)
+        .zip(&tokens)
+        .map(|(position, &token)| Row { input: Input::Token(token), position, slot: 0 })
+        .collect();
+    let (prompt, decoded) = rows.split_at(first);
+    let pass = Pass { tables: &tables, ..Pass::new(Phase::Prompt, prompt, &[]) };
+    let ticket = executable.submit(&pass).unwrap();
+    executable.take(ticket).unwrap();
+    let efforts = [Effort::new(effort).unwrap()];
+    let logits = decoded.iter().flat_map(|row| {
+        let (rows, wants) = ([*row], [Want::Logits { row: 0 }]);
+        let pass = Pass { efforts: &efforts, ..Pass::new(Phase::Decode, &rows, &wants) };
+        let ticket = executable.submit(&pass).unwrap();
+        let persists =
+            |given: &Option<redo::Given>| given.as_ref().is_some_and(|of| of.run.persists);
+        let all = executable.persistent[1].is_some();
+        assert_eq!(executable.redo.given.iter().all(persists), all);
+        executable.take(ticket).unwrap().logits.to_vec()
+    });
+    logits.collect()
+}
+
+/// A layer of a row of an effort below 1 is one dispatch, with the bits of the dispatches of its steps.
+#[test]
+fn rows_below_1_persist() {
+    let Some(device) = coherent() else { return };
+    for (architecture, dtype, mode) in [
+        ("llama", DType::Q8_0, EffortMode::Channel),
+        ("qwen3", DType::Q8_0, EffortMode::Nested),
+        ("qwen2", DType::F16, EffortMode::Channel),
+    ] {
+        let spec = ModelSpec { architecture, ..ModelSpec::wide(dtype) };
+        let mut plan = with_effort(&spec, true);
+        plan.effort.mode = mode;
+        let load = |mode| with_plan(&device, &spec, plan.clone(), mode);
+        let mut usual = load(Mode::Off);
+        let mut persistent = load(Mode::Forced { groups: 1, turns: TURNS });
+        let segments = persistent.persistent[1].as_ref().map(Persistent::segments);
+        assert_eq!(segments, Some(spec.layers), "{spec:?}");
+        for source in persistent.persistent.iter().flatten().flat_map(Persistent::sources) {
+            translate(architecture, source);
+        }
+        for first in [1, 63, 200] {
+            let expected = logits_below(&mut usual, &spec, first, 0.5);
+            let got = logits_below(&mut persistent, &spec, first, 0.5);
+            let same = expected.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{first} tokens before, {spec:?}");
+        }
+        assert!(persistent.persistent[1].is_some(), "a spin ran out");
+    }
 }
 
 /// Rows of every effort persist where all matrices are multiplied whole, as those in Q4_0 are.
@@ -201,7 +263,7 @@ fn failed_passes_run_again() {
     let run = |executable: &mut GpuExecutable, fails: bool| -> Vec<Option<u32>> {
         let edits = [TableEdit { group: 0, slot: 1, first: 0, pages: &pages }];
         if fails {
-            let (words, offset) = executable.persistent.as_ref().unwrap().dead();
+            let (words, offset) = executable.persistent[0].as_ref().unwrap().dead();
             executable.device.queue.write_buffer(&words, offset, &[1, 0, 0, 0]);
         }
         let mut tickets = Vec::new();
@@ -240,7 +302,7 @@ fn failed_passes_run_again() {
     let Some(mut failing) = forced(&device, &spec, 1) else { return };
     assert_eq!(run(&mut failing, true), expected);
     assert_eq!(failing.redo.count, DEPTH);
-    assert!(failing.persistent.is_none());
+    assert!(failing.persistent[0].is_none());
     // from there on by dispatches
     assert_eq!(run(&mut failing, false), expected);
     assert_eq!(failing.redo.count, DEPTH);
@@ -260,7 +322,7 @@ fn passes_that_run_again_keep_their_efforts() {
     let efforts = [vec![full], vec![half, full, less], vec![less, half, full]];
     let run = |executable: &mut GpuExecutable, fails: bool| -> Vec<Sampled> {
         if fails {
-            let (words, offset) = executable.persistent.as_ref().unwrap().dead();
+            let (words, offset) = executable.persistent[0].as_ref().unwrap().dead();
             executable.device.queue.write_buffer(&words, offset, &[1, 0, 0, 0]);
         }
         let pages = [[0], [1], [2]];
@@ -322,7 +384,7 @@ fn parts_persist_and_run_again() {
     let run = |executable: &mut GpuExecutable, fails: bool| -> Vec<Vec<f32>> {
         let edits = [TableEdit { group: 0, slot: 1, first: 0, pages: &[2] }];
         if fails {
-            let (words, offset) = executable.persistent.as_ref().unwrap().dead();
+            let (words, offset) = executable.persistent[0].as_ref().unwrap().dead();
             executable.device.queue.write_buffer(&words, offset, &[1, 0, 0, 0]);
         }
         let is_last = executable.plan.exit.is_empty();
@@ -352,12 +414,12 @@ fn parts_persist_and_run_again() {
         let expected = run(&mut load(Mode::Off), false);
         assert!(expected.iter().all(|values| values.len() >= 3));
         let mut failing = load(Mode::Forced { groups: 1, turns: TURNS });
-        assert!(failing.persistent.is_some());
+        assert!(failing.persistent[0].is_some());
         assert_eq!(run(&mut failing, true), expected);
         assert_eq!(failing.redo.count, DEPTH);
         let mut persistent = load(Mode::Forced { groups: 1, turns: TURNS });
         assert_eq!(run(&mut persistent, false), expected);
-        assert!(persistent.persistent.is_some());
+        assert!(persistent.persistent[0].is_some());
     }
 }
 
@@ -389,5 +451,5 @@ fn kernels_that_fail_at_load_are_not_used() {
     let Some(device) = coherent() else { return };
     let spec = ModelSpec::wide(DType::Q4_0);
     let executable = with_mode(&device, &spec, Mode::Forced { groups: 1, turns: 0 });
-    assert!(executable.persistent.is_none());
+    assert!(executable.persistent[0].is_none());
 }
