@@ -5,7 +5,7 @@
    Fused, it does the work of rope_store.wgsl first: every workgroup rotates its queries. Workgroups
    whose split ends with the row's own position also rotate the key, and read that key and value from
    workgroup memory: no dispatch reads what it writes to a cache. One workgroup of each KV head stores
-   them. `early`, as a phase of a persistent kernel, it loads page numbers and the first page's keys,
+   them. With `slices` queries, keys and values are partial sums of live_product.wgsl, which it adds. `early`, as a phase of a persistent kernel, it loads page numbers and the first page's keys,
    which are those of earlier passes, before it waits for the phase before. #}
 const HEADS = {{ heads }}u;
 // query heads of a workgroup
@@ -14,7 +14,9 @@ const THREADS = {{ threads }}u;
 
 var<storage, read> rows: array<vec4<u32>>;
 var<storage, read> tables: array<u32>;
+{% if not slices %}
 var<storage, read> q: array<Unit>;
+{% endif %}
 var<storage, {{ "read_write" if fused else "read" }}> keys: array<Cell>;
 var<storage, {{ "read_write" if fused else "read" }}> values: array<Cell>;
 var<storage, read_write> a: array<Unit>;
@@ -22,7 +24,13 @@ var<storage, read_write> splits: array<vec4<f32>>;
 {% if sinks %}
 var<storage, read> sinks: array<f32>;
 {% endif %}
-{% if fused %}
+{% if slices %}
+// [splits, units] of one row
+var<storage, read> partial: array<Unit>;
+{% for side in slices.sides if side.bias %}
+var<storage, read> {{ side.bias }}: array<Unit>;
+{% endfor %}
+{% elif fused %}
 var<storage, read> k: array<Unit>;
 var<storage, read> v: array<Unit>;
 {% endif %}
@@ -53,11 +61,40 @@ fn kind(base: u32, h: u32) -> u32 {
     return select(KEY, QUERY, h < GROUP);
 }
 
+{% if slices %}
+fn sum_of_slices(at: u32) -> Unit {
+    var sum = Unit();
+{% for s in range(slices.splits) %}
+    sum += partial[{{ s * slices.len // unit }}u + at];
+{% endfor %}
+    return sum;
+}
+
+{% for side in slices.sides %}
+fn {{ side.name }}_unit(row: u32, at: u32) -> Unit {
+    return sum_of_slices({{ side.first // unit }}u + at){{ " + %s[at]"|format(side.bias) if side.bias }};
+}
+
+{% endfor %}
+{% else %}
+fn q_unit(row: u32, at: u32) -> Unit {
+    return q[row * HEADS * UNITS + at];
+}
+
+fn k_unit(row: u32, at: u32) -> Unit {
+    return k[row * KV_HEADS * UNITS + at];
+}
+
+fn v_unit(row: u32, at: u32) -> Unit {
+    return v[row * KV_HEADS * UNITS + at];
+}
+{% endif %}
+
 fn load(row: u32, base: u32, h: u32, u: u32) -> Unit {
     if (h < GROUP) {
-        return q[(row * HEADS + base * GROUP + h) * UNITS + u];
+        return q_unit(row, (base * GROUP + h) * UNITS + u);
     }
-    return k[(row * KV_HEADS + base / {{ groups_per_kv_head }}u) * UNITS + u];
+    return k_unit(row, base / {{ groups_per_kv_head }}u * UNITS + u);
 }
 {% endif %}
 
@@ -137,12 +174,12 @@ fn main(
     if (own) {
         for (var u = thread; u < UNITS; u += THREADS) {
 {% if kv == "q8_0" %}
-{% with source="v[(row * KV_HEADS + kv_head) * UNITS + $]", buffer="values", of="value", at="own_at + u",
+{% with source="v_unit(row, kv_head * UNITS + $)", buffer="values", of="value", at="own_at + u",
     length=units, keep="own_value", when="stores" %}
 {% include "store_q8.wgsl" %}
 {% endwith %}
 {% else %}
-            let value = pack(v[(row * KV_HEADS + kv_head) * UNITS + u]);
+            let value = pack(v_unit(row, kv_head * UNITS + u));
             own_value[u] = value;
             if (stores) {
                 values[own_at + u] = value;

@@ -81,6 +81,43 @@ const SHARED: usize = 32 << 10;
 /// Pages up to which a row has one KV split: a merge takes as long as three pages.
 const ONE_SPLIT: usize = 3;
 
+/// A variant of the kernel for decoding rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DecodeVariant {
+    /// Threads of a workgroup, [`THREADS`] at least.
+    pub(crate) threads: usize,
+    /// Whether a fused kernel loads keys before it waits for the phase before, as a phase of a persistent kernel.
+    pub(crate) early: bool,
+    /// The partial sums that are its queries, keys and values, of one row.
+    pub(crate) slices: Option<SlicedHeads>,
+}
+
+impl Default for DecodeVariant {
+    fn default() -> Self {
+        Self { threads: THREADS, early: false, slices: None }
+    }
+}
+
+/// Partial sums `[splits, len]` of the queries, keys and values of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlicedHeads {
+    pub(crate) splits: usize,
+    pub(crate) len: usize,
+    /// The first elements of queries, keys and values, and whether each has a bias.
+    pub(crate) sides: [(usize, bool); 3],
+}
+
+impl SlicedHeads {
+    fn parameters(&self) -> Value {
+        let side = |(name, (first, has_bias)): (&str, (usize, bool))| {
+            let bias = if has_bias { format!("{name}_bias") } else { String::new() };
+            context! { name, first, bias }
+        };
+        let sides: Vec<Value> = ["q", "k", "v"].into_iter().zip(self.sides).map(side).collect();
+        context! { splits => self.splits, len => self.len, sides }
+    }
+}
+
 /// The work split of a page in the kernel for decoding rows.
 struct PageSplit {
     /// Threads that compute one dot product of a query with a key.
@@ -305,6 +342,12 @@ impl Attention {
         [(self.heads / self.heads_at_once(splits)) as u32, splits as u32, rows as u32]
     }
 
+    /// Whether a fused kernel can add the partial sums of its queries, keys and values: units are vectors of four,
+    /// and are loaded once.
+    pub(crate) fn adds_slices(&self) -> bool {
+        self.fuses() && self.unit() == 4 && self.caches.kv != KvType::Q8_0
+    }
+
     /// The kernel for decoding rows in `splits` KV splits: one kernel for one split, another for
     /// several. It writes a if a row has one split, else its splits.
     ///
@@ -317,21 +360,19 @@ impl Attention {
         splits: usize,
         fused: Option<&HeadPrep>,
     ) -> Result<KernelSource, Error> {
-        self.decode_phase(capabilities, splits, fused, THREADS, false)
+        self.decode_variant(capabilities, splits, fused, &DecodeVariant::default())
     }
 
-    /// The WGSL of the same kernel as a phase of a persistent kernel, in workgroups of `threads`
-    /// threads, [`THREADS`] at least. Its sums have the same order: the strands of values are those
-    /// of [`THREADS`] threads. `early` lets a fused one load keys before it waits for the phase
-    /// before.
-    pub(crate) fn decode_phase(
+    /// The WGSL of a variant of the same kernel. Its sums have the same order: the strands of values are those
+    /// of [`THREADS`] threads.
+    pub(crate) fn decode_variant(
         &self,
         capabilities: &Capabilities,
         splits: usize,
         fused: Option<&HeadPrep>,
-        threads: usize,
-        early: bool,
+        variant: &DecodeVariant,
     ) -> Result<KernelSource, Error> {
+        let &DecodeVariant { threads, early, slices } = variant;
         let queries = self.heads_at_once(splits);
         let PageSplit { lanes, keys, strands, at_once, room } =
             self.page_split(capabilities, queries, fused.is_some(), threads);
@@ -352,6 +393,7 @@ impl Attention {
             context! {
                 threads,
                 early,
+                slices => slices.map(|slices| slices.parameters()),
                 fused => fused.is_some(),
                 staged => queries + 1,
                 depth => PAGE / strands,

@@ -8,7 +8,7 @@ use pelton_quant::DType;
 
 use crate::{
     device::{Capabilities, KernelSource},
-    kernels::template,
+    kernels::{attention::SlicedHeads, template},
     weights::{LANES, Lines, places},
 };
 
@@ -138,6 +138,18 @@ impl LiveProduct {
             len: self.tiles() * outputs,
             up: self.sides.first()?.lines.tiles() * outputs,
         })
+    }
+
+    /// The partial sums of queries, keys and values, for attention that adds them.
+    pub(crate) fn sliced_heads(&self) -> Option<SlicedHeads> {
+        let outputs = self.lines().outputs();
+        let mut first = 0;
+        let sides = self.sides.iter().map(|side| {
+            first += side.lines.tiles() * outputs;
+            (first - side.lines.tiles() * outputs, side.bias)
+        });
+        let sides = sides.collect::<Vec<_>>().try_into().ok()?;
+        Some(SlicedHeads { splits: self.written_splits(), len: self.tiles() * outputs, sides })
     }
 
     /// Elements of the partial sums of a row.

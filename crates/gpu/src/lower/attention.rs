@@ -1,21 +1,34 @@
 //! The dispatches of rotation, store and attention.
 
 use pelton_graph::{
-    Attention as AttentionOp, BufferId, Error, Mask, Norm, RopeId, RopeStore as RopeStoreOp, Values,
+    Attention as AttentionOp, BufferId, Error, Mask, Norm, Op, RopeId, RopeStore as RopeStoreOp, Values,
 };
 
 use crate::{
     device::BufferList,
     kernels::{
-        attention::Attention,
+        attention::{Attention, DecodeVariant, SlicedHeads},
         rope_store::{Caches, HeadPrep, RopeStore, Rotation, Store},
     },
     lower::{
-        dispatch::{Dispatch, Grid, RowClass},
+        dispatch::{Dispatch, Grid, RowClass, When},
+        effort::{joined, when},
         lowering::{Lowering, refused},
         options::PhaseOptions,
+        site::Site,
     },
 };
+
+/// The form of attention of decoding rows.
+#[derive(Clone, Copy, Default)]
+struct Decoded<'p> {
+    /// The preparation of queries and keys, if it prepares and stores them.
+    prepare: Option<&'p HeadPrep>,
+    /// Whether it runs with rows of different slots alone, or with others alone.
+    fused: Option<bool>,
+    /// The partial sums that are its queries, keys and values.
+    slices: Option<SlicedHeads>,
+}
 
 impl<'a> Lowering<'a> {
     /// Norms, rotation and store of the queries, keys and values in `q`, `k` and `v`.
@@ -121,7 +134,8 @@ impl<'a> Lowering<'a> {
         if let Mask::Symmetric { .. } = op.mask {
             return Ok(Vec::new());
         }
-        let mut calls = self.attend_rows(op, None, None, BufferList::of([("q", q), ("a", a)]))?;
+        let buffers = BufferList::of([("q", q), ("a", a)]);
+        let mut calls = self.attend_rows(op, Decoded::default(), buffers)?;
         calls.push(self.merge(op, a)?);
         Ok(calls)
     }
@@ -129,12 +143,12 @@ impl<'a> Lowering<'a> {
     /// Norms, rotation, store and attention: one kernel for decoding rows of different slots.
     pub(super) fn rope_attend(
         &mut self,
-        op: &RopeStoreOp,
-        attend: &AttentionOp,
+        site: Site<'_>,
+        (op, attend): (&RopeStoreOp, &AttentionOp),
         [q, k, v]: [&wgpu::Buffer; 3],
         a: &wgpu::Buffer,
-        class: RowClass,
     ) -> Result<Vec<Dispatch>, Error> {
+        let class = site.class;
         let mut store = self.rope_store(op, [q, k, v])?;
         let prepare = self.prepare_of(op);
         let fuses = class != RowClass::Prompt && self.fuses(attend, &prepare)?;
@@ -145,19 +159,29 @@ impl<'a> Lowering<'a> {
         }
         let mut buffers = BufferList::of([("q", q), ("a", a), ("k", k), ("v", v)]);
         self.add_prepared_with(&mut buffers, op)?;
-        let mut calls = self.attend_rows(attend, Some(&prepare), Some(true), buffers)?;
+        let fused = Decoded { prepare: Some(&prepare), fused: Some(true), slices: None };
+        let mut calls = self.attend_rows(attend, fused, buffers)?;
+        if let Some((slices, biases)) = self.sliced_heads(site)? {
+            let mut buffers = BufferList::of([("a", a), ("partial", &self.loaded.scratch.live_sums)]);
+            for (name, bias) in ["q_bias", "k_bias", "v_bias"].into_iter().zip(biases) {
+                if let Some(bias) = bias {
+                    buffers.add(name, self.loaded.weights.vector(bias)?);
+                }
+            }
+            self.add_prepared_with(&mut buffers, op)?;
+            let sliced = Decoded { slices: Some(slices), ..fused };
+            let below = self.attend_rows(attend, sliced, buffers)?;
+            calls = joined([when(calls, When::AllFull), when(below, When::SomeBelow)]);
+        }
         if class != RowClass::One {
             // rows of one slot read keys that other rows of the slot store
             if let Grid::Rows { x, .. } = store.grid {
                 store.grid = Grid::RowsOfOneSlot { x };
             }
             calls.push(store);
-            calls.extend(self.attend_rows(
-                attend,
-                None,
-                Some(false),
-                BufferList::of([("q", q), ("a", a)]),
-            )?);
+            let apart = Decoded { fused: Some(false), ..Decoded::default() };
+            let buffers = BufferList::of([("q", q), ("a", a)]);
+            calls.extend(self.attend_rows(attend, apart, buffers)?);
         }
         calls.push(self.merge(attend, a)?);
         Ok(calls)
@@ -174,13 +198,25 @@ impl<'a> Lowering<'a> {
         Ok(capabilities.binds(source.bindings().len()))
     }
 
+    /// Whether attention can add the partial sums of its queries, keys and values.
+    pub(super) fn adds_slices(&self, site: Site<'_>, slices: SlicedHeads) -> Result<bool, Error> {
+        let Op::RopeAttend(op, attend) = &site.step.op else { return Ok(false) };
+        let (prepare, attention) = (self.prepare_of(op), self.attention_of(attend));
+        if !attention.adds_slices() || !self.fuses(attend, &prepare)? {
+            return Ok(false);
+        }
+        let capabilities = &self.loaded.device.capabilities;
+        let variant = DecodeVariant { slices: Some(slices), ..DecodeVariant::default() };
+        let source = attention.decode_variant(capabilities, 1, Some(&prepare), &variant)?;
+        Ok(capabilities.binds(source.bindings().len()))
+    }
+
     /// Attention of decoding rows: kernels for one KV split and for several, of which a pass runs
     /// one. `buffers` are q and a, and the further buffers of a fused kernel.
     fn attend_rows<'b>(
         &mut self,
         op: &AttentionOp,
-        prepare: Option<&HeadPrep>,
-        fused: Option<bool>,
+        Decoded { prepare, fused, slices }: Decoded<'_>,
         mut buffers: BufferList<'b>,
     ) -> Result<Vec<Dispatch>, Error>
     where
@@ -194,12 +230,11 @@ impl<'a> Lowering<'a> {
         let mut calls = Vec::with_capacity(2);
         for (splits, split) in [(1, false), (2, true)] {
             let capabilities = &self.loaded.device.capabilities;
-            let source = match self.options.phases {
-                Some(PhaseOptions { threads, early }) => {
-                    attention.decode_phase(capabilities, splits, prepare, threads, early)?
-                }
-                None => attention.decode_source(capabilities, splits, prepare)?,
+            let variant = match self.options.phases {
+                Some(PhaseOptions { threads, early }) => DecodeVariant { threads, early, slices },
+                None => DecodeVariant { slices, ..DecodeVariant::default() },
             };
+            let source = attention.decode_variant(capabilities, splits, prepare, &variant)?;
             let grid = Grid::Decode { attention, split, fused };
             calls.push(self.call(label, &source, &buffers, grid)?);
         }

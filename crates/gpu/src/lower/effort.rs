@@ -5,16 +5,20 @@
 //! buckets. So its bits do not depend on the others of its pass.
 //!
 //! A product has two dispatches: partial sums over slices of inputs, each of which finds its own live inputs, and
-//! the results. The results of a gated product are made by the product that reads it. No dispatch chooses inputs.
+//! the results. The results of a gated product are made by the product that reads it, and in passes of one row
+//! queries, keys and values by attention. No dispatch chooses inputs.
 
 use pelton_graph::{Error, Linear, Rows, WeightId};
 
 use crate::{
     device::BufferList,
-    kernels::live_product::{GRID_ROWS, LiveProduct, RowsBelow, TEAM},
+    kernels::{
+        attention::SlicedHeads,
+        live_product::{GRID_ROWS, LiveProduct, RowsBelow, TEAM},
+    },
     lower::{
         dispatch::{Dispatch, Grid, RowClass, When},
-        live_sizes::{StepProducts, gated_before, is_added_later},
+        live_sizes::{StepProducts, gated_before, heads_before, is_added_later},
         lowering::{Lowering, refused},
         options::PhaseOptions,
         projection::NormedProjections,
@@ -106,11 +110,38 @@ impl<'a> Lowering<'a> {
                 )));
             }
             calls.push(self.partial_sums(products, &product, &group, site)?);
-            if !is_added_later(plan, site.step) {
+            if !is_added_later(plan, site.step) && !self.attended_later(site)? {
                 calls.push(self.results(products, &product, &group, site)?);
             }
         }
         Ok(calls)
+    }
+
+    /// The queries, keys and values before a step with attention that adds their partial sums, in passes of one row
+    /// of an effort below 1.
+    pub(super) fn sliced_heads(
+        &self,
+        site: Site<'_>,
+    ) -> Result<Option<(SlicedHeads, [Option<WeightId>; 3])>, Error> {
+        let plan = self.loaded.plan;
+        let applies = site.class == RowClass::One && !self.options.dense;
+        let Some(products) = heads_before(plan, site.step).filter(|_| applies) else {
+            return Ok(None);
+        };
+        let product = self.live_product(&products, &[0, 1, 2], site);
+        let Some(slices) = product.sliced_heads() else { return Ok(None) };
+        let biases = [0, 1, 2].map(|i: usize| products.linears[i].bias);
+        Ok(self.adds_slices(site, slices)?.then_some((slices, biases)))
+    }
+
+    /// Whether the next step is attention that adds the partial sums of this one.
+    fn attended_later(&self, site: Site<'_>) -> Result<bool, Error> {
+        let steps = self.loaded.plan.steps.windows(2);
+        let mut next = steps.filter(|pair| std::ptr::eq(&pair[0], site.step)).map(|pair| &pair[1]);
+        match next.next() {
+            Some(step) => Ok(self.sliced_heads(Site { step, ..site })?.is_some()),
+            None => Ok(false),
+        }
     }
 
     /// The product of a group of a step's matrices.
@@ -211,11 +242,11 @@ impl<'a> Lowering<'a> {
 }
 
 /// Dispatches that run with these efforts.
-fn when(calls: Vec<Dispatch>, when: When) -> Vec<Dispatch> {
+pub(super) fn when(calls: Vec<Dispatch>, when: When) -> Vec<Dispatch> {
     calls.into_iter().map(|call| Dispatch { when, ..call }).collect()
 }
 
 /// Lists of dispatches one after the other.
-fn joined<const N: usize>(lists: [Vec<Dispatch>; N]) -> Vec<Dispatch> {
+pub(super) fn joined<const N: usize>(lists: [Vec<Dispatch>; N]) -> Vec<Dispatch> {
     lists.into_iter().flatten().collect()
 }

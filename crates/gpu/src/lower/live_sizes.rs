@@ -8,6 +8,7 @@ use crate::{
         buckets::{self, Buckets},
         live_product::{GRID_ROWS, LiveProduct, Side},
     },
+    lower::neighbours::read_once,
     weights::{SIDES, buckets_of, groups_of, has_buckets, lines_of},
 };
 
@@ -141,15 +142,29 @@ pub(super) fn gated_before<'p>(plan: &'p Plan, step: &Step) -> Option<StepProduc
     let Op::LinearAdd(_) = step.op else { return None };
     let Op::NormGlu { norm: _, gate, up, gating: _ } = &before.op else { return None };
     let (result, rows) = (before.outputs[0], |step: &Step| plan.buffer(step.outputs[0]).rows);
-    let readers = plan.steps.iter().filter(|step| step.inputs.contains(&result)).count();
     let adds = !has_buckets(plan)
         && step.inputs.get(1) == Some(&result)
-        && readers == 1
+        && read_once(plan, at - 1, result)
+        && !plan.begins_part(at)
         && rows(before) == rows(step)
         && gate.bias.is_none()
         && up.bias.is_none()
         && StepProducts::of(plan, step).is_some();
     StepProducts::of(plan, before).filter(|_| adds)
+}
+
+/// The queries, keys and values before a step with attention, if it can add their partial sums of rows of an effort
+/// below 1, as nothing else reads them.
+pub(super) fn heads_before<'p>(plan: &'p Plan, step: &Step) -> Option<StepProducts<'p>> {
+    let at = plan.steps.iter().position(|other| std::ptr::eq(other, step))?;
+    let before = plan.steps.get(at.checked_sub(1)?).filter(|_| !plan.begins_part(at))?;
+    let (Op::RopeAttend(..), Op::NormLinear { .. }) = (&step.op, &before.op) else { return None };
+    let rows = |step: &Step| plan.buffer(step.outputs[0]).rows;
+    let adds = step.inputs == before.outputs
+        && rows(before) == rows(step)
+        && before.outputs.iter().all(|&result| read_once(plan, at - 1, result));
+    let products = StepProducts::of(plan, before).filter(|_| adds)?;
+    (products.groups(plan) == [[0, 1, 2]]).then_some(products)
 }
 
 /// Whether the next step adds the partial sums of a gated product.

@@ -172,7 +172,7 @@ impl<'a> Lowering<'a> {
             Op::RopeStore(op) => self.rope_store(op, [read(0), read(1), read(2)]).map(one),
             Op::Attend(op) => self.attend(op, read(0), write(0), class),
             Op::RopeAttend(op, attend) => {
-                self.rope_attend(op, attend, [read(0), read(1), read(2)], write(0), class)
+                self.rope_attend(site, (op, attend), [read(0), read(1), read(2)], write(0))
             }
             Op::Adapters(Adapters { count: _, used }) => {
                 let inputs = self.loaded.inputs;

@@ -12,7 +12,7 @@
 //! One pass over the plan finds the pairs. The lowering of a step then depends on the step and on its
 //! own [`Neighbours`] alone.
 
-use pelton_graph::{Activation, Linear, NormKind, Op, Plan, Step, WeightId};
+use pelton_graph::{Activation, BufferId, Linear, NormKind, Op, Plan, Step, WeightId};
 
 use crate::{kernels::to_f16::padded, weights::Layout};
 
@@ -53,7 +53,7 @@ pub(super) fn neighbours(
             all[i].completed_later = true;
             all[i + 1].completes = Some(product);
         }
-        if passes_halves(plan, matrix, before, step) && read_once(plan, i) {
+        if passes_halves(plan, matrix, before, step) && read_once(plan, i, before.outputs[0]) {
             all[i].leaves_halves = true;
             all[i + 1].finds_halves = true;
         }
@@ -126,9 +126,8 @@ fn completed(
     completes.then_some(*product)
 }
 
-/// Whether no step but the next one reads what a step writes, before another one writes to the buffer.
-fn read_once(plan: &Plan, i: usize) -> bool {
-    let result = plan.steps[i].outputs[0];
+/// Whether no step but the next one reads a result of step `i`, before another one writes to the buffer.
+pub(super) fn read_once(plan: &Plan, i: usize, result: BufferId) -> bool {
     for step in plan.steps.iter().skip(i + 2) {
         if step.inputs.contains(&result) {
             return false;
