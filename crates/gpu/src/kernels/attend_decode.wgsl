@@ -172,7 +172,12 @@ fn main(
     let own_at = place(tables[table + all - 1u], kv_head, position % PAGE);
     stage(row, group.x, GROUP + u32(own), position, subgroup, subgroups, lane, width);
     if (own) {
+{% if slices %}
+        // threads that have loaded no head
+        for (var u = THREADS - 1u - thread; u < UNITS; u += THREADS) {
+{% else %}
         for (var u = thread; u < UNITS; u += THREADS) {
+{% endif %}
 {% if kv == "q8_0" %}
 {% with source="v_unit(row, kv_head * UNITS + $)", buffer="values", of="value", at="own_at + u",
     length=units, keep="own_value", when="stores" %}

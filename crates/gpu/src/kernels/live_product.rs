@@ -265,6 +265,7 @@ impl LiveProduct {
                 own => self.own_outputs(),
                 mixed => self.mixed,
                 add => self.add,
+                waits => self.is_phase,
                 apart => self.apart,
                 glu => self.glu.is_some(),
                 gating => self.glu.as_ref().map(template::gating),

@@ -57,12 +57,23 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         return;
     }
 {% endif %}
+    let output = first_output + thread;
+{% if add %}
+{% for side in written %}
+{% set s = loop.index0 %}
+    let n{{ s }} = min(max(output, {{ side.first }}u * OUT) - {{ side.first }}u * OUT, {{ side.rows - 1 }}u);
+    let old{{ s }} = {{ "before" if apart else "y" }}{{ s }}[row * {{ side.rows }}u + n{{ s }}];
+{% endfor %}
+{% if waits %}
+    // the phase before has not written y
+    wait_for_inputs(thread);
+{% endif %}
+{% endif %}
     load(row, 0u, first_output, thread);
 {% if glu %}
     load(row, 1u, first_output + {{ sides[1].first }}u * OUT, thread);
 {% endif %}
     workgroupBarrier();
-    let output = first_output + thread;
     if (thread >= OWN) {
         return;
     }
@@ -80,7 +91,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     if (output >= {{ side.first }}u * OUT && output < {{ side.first }}u * OUT + {{ side.rows }}u) {
         let n = output - {{ side.first }}u * OUT;
         let at = row * {{ side.rows }}u + n;
-        y{{ s }}[at] = {{ "%s%s[at] + "|format("before" if apart else "y", s) if add }}(sum{{ " + bias%s[n]"|format(s) if side.bias }});
+        y{{ s }}[at] = {{ "old%s + "|format(s) if add }}(sum{{ " + bias%s[n]"|format(s) if side.bias }});
     }
 {% endfor %}
 {% endif %}

@@ -198,6 +198,25 @@ fn logits_below(
     logits.collect()
 }
 
+/// By dispatches a layer of a row of an effort below 1 has four products, attention, and the results of those two
+/// products that are added to the residual stream; with several KV splits also a merge.
+#[test]
+fn dispatches_of_rows_below_1() {
+    let Some(device) = device() else { return };
+    let spec = ModelSpec { layers: 4, context: 1024, ..ModelSpec::wide(DType::Q8_0) };
+    let executable = with_plan(&device, &spec, with_effort(&spec, true), Mode::Off);
+    for (bound, expected) in [(1, 7), (1000, 8)] {
+        let shape =
+            StepShape { rows: 1, bound, tiles: 0, distinct: true, sequences: 1, below: 1 };
+        let steps = executable.plan.steps.iter().zip(&executable.alone);
+        for layer in 0..spec.layers {
+            let of_layer = steps.clone().filter(|(step, _)| step.layer == Some(layer));
+            let count = of_layer.map(|(_, calls)| StepDispatches { calls, shape }.count().0);
+            assert_eq!(count.sum::<usize>(), expected, "layer {layer}, positions below {bound}");
+        }
+    }
+}
+
 /// A layer of a row of an effort below 1 is one dispatch, with the bits of the dispatches of its steps.
 #[test]
 fn rows_below_1_persist() {
