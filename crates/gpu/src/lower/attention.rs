@@ -1,7 +1,8 @@
 //! The dispatches of rotation, store and attention.
 
 use pelton_graph::{
-    Attention as AttentionOp, BufferId, Error, Mask, Norm, Op, RopeId, RopeStore as RopeStoreOp, Values,
+    Attention as AttentionOp, BufferId, Error, Mask, Norm, Op, RopeId, RopeStore as RopeStoreOp,
+    Values,
 };
 
 use crate::{
@@ -162,7 +163,8 @@ impl<'a> Lowering<'a> {
         let fused = Decoded { prepare: Some(&prepare), fused: Some(true), slices: None };
         let mut calls = self.attend_rows(attend, fused, buffers)?;
         if let Some((slices, biases)) = self.sliced_heads(site)? {
-            let mut buffers = BufferList::of([("a", a), ("partial", &self.loaded.scratch.live_sums)]);
+            let mut buffers =
+                BufferList::of([("a", a), ("partial", &self.loaded.scratch.live_sums)]);
             for (name, bias) in ["q_bias", "k_bias", "v_bias"].into_iter().zip(biases) {
                 if let Some(bias) = bias {
                     buffers.add(name, self.loaded.weights.vector(bias)?);

@@ -421,10 +421,9 @@ impl Trial<'_> {
         let shape = alone(bound, self.below);
         match persistent {
             Some(persistent) => persistent.record(pass, bound, self.alone),
-            None => self
-                .alone
-                .iter()
-                .for_each(|calls| StepDispatches { calls, shape }.record(pass)),
+            None => {
+                self.alone.iter().for_each(|calls| StepDispatches { calls, shape }.record(pass))
+            }
         }
     }
 

@@ -356,9 +356,7 @@ impl Executable for GpuExecutable {
         let run = Run {
             first,
             // a draw that follows is not repeated
-            persists: shape.alone
-                && self.persistent_of(&shape).is_some()
-                && !pass.draws_later(),
+            persists: shape.alone && self.persistent_of(&shape).is_some() && !pass.draws_later(),
             logits: wanted_logits(pass, &shape),
             keeps_hidden: pass.keeps_hidden,
             copies: Copies::of(pass),

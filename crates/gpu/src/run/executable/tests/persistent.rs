@@ -206,8 +206,7 @@ fn dispatches_of_rows_below_1() {
     let spec = ModelSpec { layers: 4, context: 1024, ..ModelSpec::wide(DType::Q8_0) };
     let executable = with_plan(&device, &spec, with_effort(&spec, true), Mode::Off);
     for (bound, expected) in [(1, 7), (1000, 8)] {
-        let shape =
-            StepShape { rows: 1, bound, tiles: 0, distinct: true, sequences: 1, below: 1 };
+        let shape = StepShape { rows: 1, bound, tiles: 0, distinct: true, sequences: 1, below: 1 };
         let steps = executable.plan.steps.iter().zip(&executable.alone);
         for layer in 0..spec.layers {
             let of_layer = steps.clone().filter(|(step, _)| step.layer == Some(layer));
