@@ -18,6 +18,8 @@ var<workgroup> squares: array<f32, {{ subgroups }}>;
 {% for side in sides %}
 var<storage, read> m{{ loop.index0 }}: array<u32>;
 {% endfor %}
+// the place of the product among the words of a row
+var<storage, read> place: array<u32>;
 
 // the products below the first and, in the upper half, the second candidate, and below the third: of
 // each subgroup, in turn for even and odd steps
@@ -34,7 +36,7 @@ fn main(
     let thread = subgroup * subgroup_width + lane;
     let side = group.x;
     let row = group.y;
-    let word = lives[{{ lives_at }}u + row * {{ lives_step }}u];
+    let word = lives[place[0] + {{ rows_at }}u + row * {{ lives_step }}u];
     if (word >> 31u == 0u) {
         return;
     }

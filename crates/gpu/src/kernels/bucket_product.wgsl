@@ -112,7 +112,7 @@ fn main(
 ) {
     let thread = subgroup * subgroup_width + lane;
     let row = group.y;
-    if (lives[{{ lives_at }}u + row * {{ lives_step }}u] >> 31u == 0u) {
+    if (lives[{{ rows_at }}u + row * {{ lives_step }}u] >> 31u == 0u) {
         return;
     }
     var side = 0u;

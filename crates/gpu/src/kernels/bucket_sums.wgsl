@@ -50,7 +50,7 @@ fn summed(row: u32, tile: u32, quad: u32, part: u32, thread: u32) -> vec4<f32> {
 @compute @workgroup_size({{ threads }})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let row = group.y;
-    if (lives[{{ lives_at }}u + row * {{ lives_step }}u] >> 31u == 0u) {
+    if (lives[{{ rows_at }}u + row * {{ lives_step }}u] >> 31u == 0u) {
         return;
     }
     let tile_of_all = group.x / {{ 128 // quads }}u;

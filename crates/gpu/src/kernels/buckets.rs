@@ -57,8 +57,9 @@ pub(crate) struct Buckets {
     pub(crate) apart: bool,
     /// The gated product of two sides, if it is the result.
     pub(crate) glu: Option<Gating>,
-    /// The first of the rows' words in the buffer of live inputs, and the step from row to row.
-    pub(crate) lives_at: [usize; 2],
+    /// The first of the rows' words in the buffer of live inputs, for the first matrix of all, and the step from row to
+    /// row.
+    pub(crate) rows_at: [usize; 2],
     /// Whether K splits have workgroups of their own, for up to
     /// [`GRID_ROWS`](super::live_product::GRID_ROWS) rows. The bits of the results do
     /// not depend on it.
@@ -141,8 +142,8 @@ impl Buckets {
                 subgroups => threads.div_ceil(lanes),
                 norm => self.norm.is_some(),
                 eps => self.norm.map_or_else(String::new, template::float),
-                lives_at => self.lives_at[0],
-                lives_step => self.lives_at[1],
+                rows_at => self.rows_at[0],
+                lives_step => self.rows_at[1],
                 sides => self.contexts(),
             },
         )
@@ -177,8 +178,8 @@ impl Buckets {
                 subgroups => THREADS.div_ceil(lanes),
                 norm => self.norm.is_some(),
                 on_grid => self.on_grid,
-                lives_at => self.lives_at[0],
-                lives_step => self.lives_at[1],
+                rows_at => self.rows_at[0],
+                lives_step => self.rows_at[1],
                 sides => self.contexts(),
                 splits, each,
             },
@@ -208,8 +209,8 @@ impl Buckets {
                 glu => self.glu.is_some(),
                 gating => self.glu.as_ref().map(template::gating),
                 element => "f32",
-                lives_at => self.lives_at[0],
-                lives_step => self.lives_at[1],
+                rows_at => self.rows_at[0],
+                lives_step => self.rows_at[1],
                 written => &sides[..self.written().len()],
                 sides,
             },
@@ -238,7 +239,7 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
                 add: true,
                 apart: false,
                 glu: None,
-                lives_at: [1, 2],
+                rows_at: [1, 2],
                 on_grid: true,
             };
             let (norm, add) = (Some(1e-5), false);

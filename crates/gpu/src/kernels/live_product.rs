@@ -40,8 +40,9 @@ pub(crate) struct Side {
     pub(crate) lines: Lines,
     /// Whether a bias is added.
     pub(crate) bias: bool,
-    /// The first of the rows' words in the buffer of live inputs.
-    pub(crate) lives_at: usize,
+    /// The first of the rows' words in the buffer of live inputs, less the place of the product. It may be negative, and
+    /// wraps.
+    pub(crate) lives_at: u32,
 }
 
 /// Products of rows with one to three matrices of one format and with the same number of inputs.
@@ -59,8 +60,9 @@ pub(crate) struct LiveProduct {
     pub(crate) glu: Option<Gating>,
     /// The product whose partial sums are a gate and its value, if their gated product is x.
     pub(crate) gated: Option<GatedSums>,
-    /// Words from row to row in the buffer of live inputs.
-    pub(crate) lives_step: usize,
+    /// The first of the rows' words in the buffer of live inputs, for the first matrix of all, and the step from row to
+    /// row.
+    pub(crate) rows_at: [usize; 2],
     /// Whether rows of effort 1 are among the rows.
     pub(crate) mixed: bool,
     /// Whether slices have workgroups of their own, for up to [`GRID_ROWS`] rows. The bits of the results do not
@@ -232,7 +234,7 @@ impl LiveProduct {
                 eps => self.norm.map_or_else(String::new, template::float),
                 subgroups => TEAM.div_ceil(lanes),
                 on_grid => self.on_grid,
-                lives_step => self.lives_step,
+                lives_step => self.rows_at[1],
                 sides => self.contexts(),
                 slice,
             },
@@ -270,7 +272,8 @@ impl LiveProduct {
                 glu => self.glu.is_some(),
                 gating => self.glu.as_ref().map(template::gating),
                 element => "f32",
-                lives_step => self.lives_step,
+                rows_at => self.rows_at[0],
+                lives_step => self.rows_at[1],
                 written => &sides[..self.written().len()],
                 sides,
             },

@@ -48,6 +48,8 @@ var<storage, read> gates: array<vec4<f32>>;
 var<storage, read> x: array<vec4<f32>>;
 {% endif %}
 var<storage, read> lives: array<u32>;
+// the place of the product among the words of a row
+var<storage, read> place: array<u32>;
 {% if norm %}
 var<storage, read> norm_weight: array<vec4<f32>>;
 {% endif %}
@@ -193,10 +195,10 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
 {% else %}
                 let live_place = countOneBits(mask & before);
 {% endif %}
-                let place = select(count + countOneBits(~mask & before), live_place, is_live);
+                let listed_at = select(count + countOneBits(~mask & before), live_place, is_live);
                 // the others fill up quads, with a line that is read anyway
                 let line = select(firstTrailingBit(mask) & 31u, input, is_live);
-                entries[{{ entries_at }}unit * 32u + place] = (line << 8u) | select(0u, u32(codes{{ j }}[{{ i }}]) & 255u, is_live);
+                entries[{{ entries_at }}unit * 32u + listed_at] = (line << 8u) | select(0u, u32(codes{{ j }}[{{ i }}]) & 255u, is_live);
             }
 {% endfor %}
 {% endfor %}
@@ -216,21 +218,21 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
         let a = x0{{ " * weight0 * by" if norm }};
         let ones = select(0u, live_ones(a * norms0, least), inside);
         let own = countOneBits(ones);
-        var place = subgroupExclusiveAdd(own);
+        var listed_at = subgroupExclusiveAdd(own);
         if (lane == subgroup_width - 1u) {
-            totals[{{ totals_at }}subgroup] = place + own;
+            totals[{{ totals_at }}subgroup] = listed_at + own;
         }
         workgroupBarrier();
         var count = 0u;
         for (var i = 0u; i < subgroup_count; i++) {
             let total = totals[{{ totals_at }}i];
-            place += select(0u, total, i < subgroup);
+            listed_at += select(0u, total, i < subgroup);
             count += total;
         }
 {% for i in range(4) %}
         if ((ones & {{ 2 ** i }}u) != 0u) {
-            entries[{{ entries_at }}place] = vec2((thread * 4u + {{ i }}u) * 32u, bitcast<u32>(a[{{ i }}]));
-            place++;
+            entries[{{ entries_at }}listed_at] = vec2((thread * 4u + {{ i }}u) * 32u, bitcast<u32>(a[{{ i }}]));
+            listed_at++;
         }
 {% endfor %}
         if (thread < {{ unroll * groups }}u) {
@@ -362,8 +364,8 @@ fn main(
 ) {
 {% if teams > 1 %}
     let subgroup_count = subgroups_of_all / {{ teams }}u;
-    let team = subgroup_of_all / subgroup_count;
-    let subgroup = subgroup_of_all % subgroup_count;
+    let team = (subgroup_of_all * subgroup_width + lane) / THREADS;
+    let subgroup = subgroup_of_all - team * subgroup_count;
     // the last team of all may be left over
     let is_over = group.x * {{ teams }}u + team >= TILES * SPLITS;
     let item = min(group.x * {{ teams }}u + team, TILES * SPLITS - 1u);
@@ -402,7 +404,7 @@ fn main(
 {% endif %}
     }
 {% endfor %}
-    let word = lives[lives_at + row * {{ lives_step }}u];
+    let word = lives[place[0] + lives_at + row * {{ lives_step }}u];
 {% if mixed %}
     // rows of effort 1 have no bit
     if (word >> 31u == 0u) {

@@ -53,7 +53,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let row = group.y;
 {% if mixed %}
     // rows of effort 1 have no bit
-    if (lives[{{ sides[0].lives_at }}u + row * {{ lives_step }}u] >> 31u == 0u) {
+    if (lives[{{ rows_at }}u + row * {{ lives_step }}u] >> 31u == 0u) {
         return;
     }
 {% endif %}

@@ -23,18 +23,17 @@ impl<'a> Lowering<'a> {
         apart: bool,
     ) -> Result<Vec<Dispatch>, Error> {
         let plan = self.loaded.plan;
-        let selected = plan.buffer(site.step.outputs[0]).rows == Rows::Selected;
+        let selected = !site.alone && plan.buffer(site.step.outputs[0]).rows == Rows::Selected;
         let x = self.buffer(site.step.inputs[usize::from(products.add)], site.alone);
         let outputs: Vec<&'a wgpu::Buffer> =
             site.step.outputs.iter().map(|&id| self.buffer(id, site.alone)).collect();
         let mut calls = Vec::new();
         for group in products.groups(plan) {
-            let first = products.linears[group[0]].weight;
-            let lives_at = self.loaded.inputs.lives_at(first, selected);
+            let rows_at = self.loaded.inputs.first_words(selected);
             // more rows have workgroups enough
             let on_grid = site.class != RowClass::Prompt && site.class.batch() <= GRID_ROWS;
             let product =
-                Buckets { apart, lives_at, on_grid, ..products.bucket_product(plan, &group)? };
+                Buckets { apart, rows_at, on_grid, ..products.bucket_product(plan, &group)? };
             if !product.fits(&self.loaded.device.capabilities) {
                 return Err(Error::Effort(format!(
                     "'{}' has too little workgroup memory for sorted buckets",
@@ -71,8 +70,11 @@ impl<'a> Lowering<'a> {
         let grid = |x| Grid::Rows { x, batch: 1 };
 
         let groups = grid(product.cutoff_groups());
+        let mut with_place = operands.clone();
+        let first = products.linears[group[0]].weight;
+        with_place.add_range("place", self.loaded.inputs.place_binding(first));
         let cutoffs =
-            self.call(&label, &product.cutoff_source(capabilities)?, &operands, groups)?;
+            self.call(&label, &product.cutoff_source(capabilities)?, &with_place, groups)?;
 
         operands.add("partial", &scratch.live_sums);
         let groups = grid(product.product_groups());

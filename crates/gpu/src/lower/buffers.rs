@@ -1,5 +1,7 @@
 //! The buffers of a pass in addition to those of the plan: inputs, KV caches and scratch memory.
 
+use std::num::NonZeroU64;
+
 use pelton_graph::{
     Effort, EffortCurve, Error, Limits, Linear, NormKind, Op, Plan, RECENT, Row, Rows, Step,
     WeightId, WeightKind, pages_for,
@@ -51,6 +53,9 @@ pub(crate) struct Inputs<B = wgpu::Buffer> {
     /// of an effort below 1 has the highest bit, and the least score of live inputs, by its bits. Sorted buckets
     /// have the index of the cutoff among the products with probes.
     pub(crate) lives: B,
+    /// The place of each marked matrix among the words of a row, u32, each at an aligned offset: so the kernels of
+    /// layers have one text.
+    places: B,
     /// The marked matrices, and their thresholds.
     curves: Vec<(WeightId, EffortCurve)>,
     /// Whether the plan has sorted buckets, and whether all rows are multiplied by them.
@@ -72,6 +77,11 @@ impl Inputs {
         let adapters = adapters.repeat(limits.sequences);
         if !adapters.is_empty() {
             device.queue.write_buffer(&inputs.adapters, 0, bytemuck::cast_slice(&adapters));
+        }
+        for place in 0..inputs.curves.len() {
+            let offset = (place * ALIGNMENT) as u64;
+            let word = (place as u32).to_ne_bytes();
+            device.queue.write_buffer(&inputs.places, offset, &word);
         }
         Ok(inputs)
     }
@@ -97,6 +107,7 @@ impl<B> Inputs<B> {
         let live_rows = limits.rows.max(limits.wants);
         Ok(Self {
             lives: buffer("live inputs", 8 * (curves.len() * live_rows) as u64)?,
+            places: buffer("places of live inputs", (curves.len() * ALIGNMENT) as u64)?,
             curves,
             buckets: has_buckets(plan),
             partial: is_partial(plan),
@@ -117,11 +128,30 @@ impl<B> Inputs<B> {
 }
 
 impl Inputs {
+    /// The place of a marked matrix among the words of a row.
+    fn place(&self, id: WeightId) -> usize {
+        self.curves.iter().position(|(of, _)| *of == id).unwrap_or(0)
+    }
+
+    /// The same as a binding.
+    pub(crate) fn place_binding(&self, id: WeightId) -> wgpu::BufferBinding<'_> {
+        wgpu::BufferBinding {
+            buffer: &self.places,
+            offset: (self.place(id) * ALIGNMENT) as u64,
+            size: NonZeroU64::new(4),
+        }
+    }
+
     /// The first of the words of rows, for a marked matrix, and the step from row to row.
     pub(crate) fn lives_at(&self, id: WeightId, selected: bool) -> [usize; 2] {
+        let [first, step] = self.first_words(selected);
+        [first + self.place(id), step]
+    }
+
+    /// The same for the first marked matrix. Each of a row's words says whether its effort is below 1.
+    pub(crate) fn first_words(&self, selected: bool) -> [usize; 2] {
         let count = self.curves.len();
-        let at = self.curves.iter().position(|(of, _)| *of == id).unwrap_or(0);
-        [usize::from(selected) * count + at, 2 * count]
+        [usize::from(selected) * count, 2 * count]
     }
 
     /// The words of rows, and of selected rows, as kernels read them; none if no row has an effort below 1.

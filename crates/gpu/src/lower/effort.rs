@@ -152,8 +152,11 @@ impl<'a> Lowering<'a> {
         site: Site<'_>,
     ) -> LiveProduct {
         let (plan, inputs) = (self.loaded.plan, self.loaded.inputs);
-        let selected = plan.buffer(site.step.outputs[0]).rows == Rows::Selected;
-        let product = products.live_product(plan, group, &|id| inputs.lives_at(id, selected));
+        // the only row is the first of both, and layers then have one text
+        let selected = !site.alone && plan.buffer(site.step.outputs[0]).rows == Rows::Selected;
+        let lives_at = |id| inputs.lives_at(id, selected);
+        let rows_at = inputs.first_words(selected);
+        let product = products.live_product(plan, group, &lives_at, rows_at);
         // more rows have workgroups enough
         let on_grid = site.class != RowClass::Prompt && site.class.batch() <= GRID_ROWS;
         let (teams, is_phase) = match self.options.phases {
@@ -184,6 +187,7 @@ impl<'a> Lowering<'a> {
             buffers.add("norm_weight", self.rms_weight(norm)?);
         }
         let weights: Vec<WeightId> = group.iter().map(|&i| products.linears[i].weight).collect();
+        buffers.add_range("place", self.loaded.inputs.place_binding(weights[0]));
         let matrices = self.loaded.weights.input_major(&weights);
         let matrices = matrices.ok_or_else(|| refused("a matrix without lines"))?;
         buffers.add_range("m", matrices.binding());
@@ -231,7 +235,7 @@ impl<'a> Lowering<'a> {
     fn rows_below(&mut self, site: Site<'_>, linear: &Linear) -> Result<Dispatch, Error> {
         let weight = self.loaded.plan.weight(linear.weight);
         let selected = self.loaded.plan.buffer(site.step.outputs[0]).rows == Rows::Selected;
-        let lives_at = self.loaded.inputs.lives_at(linear.weight, selected);
+        let lives_at = self.loaded.inputs.first_words(selected);
         let op = RowsBelow { width: weight.rows, lives_at };
         let y = self.buffer(site.step.outputs[0], site.alone);
         let (lives, kept) = (&self.loaded.inputs.lives, &self.loaded.scratch.kept);

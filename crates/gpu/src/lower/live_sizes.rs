@@ -66,16 +66,20 @@ impl<'a> StepProducts<'a> {
     }
 
     /// The product of a group with matrices in input-major order, for rows of decoding. `lives_at` are the places
-    /// of the words of a weight's rows.
+    /// of the words of a weight's rows, `rows_at` those of the first weight of all.
     pub(super) fn live_product(
         &self,
         plan: &Plan,
         group: &[usize],
         lives_at: &dyn Fn(WeightId) -> [usize; 2],
+        rows_at: [usize; 2],
     ) -> LiveProduct {
+        let [first, _] = lives_at(self.linears[group[0]].weight);
         let side = |&i: &usize| {
             let linear = self.linears[i];
             let [lives_at, _] = lives_at(linear.weight);
+            // a matrix may come before the first of its group
+            let lives_at = (rows_at[0] + lives_at).wrapping_sub(first) as u32;
             let lines = lines_of(plan, plan.weight(linear.weight)).ok()??;
             Some(Side { lines, bias: linear.bias.is_some(), lives_at })
         };
@@ -86,7 +90,7 @@ impl<'a> StepProducts<'a> {
             apart: false,
             glu: self.gating.copied(),
             gated: None,
-            lives_step: lives_at(self.linears[group[0]].weight)[1],
+            rows_at,
             mixed: true,
             on_grid: true,
             teams: 1,
@@ -104,7 +108,7 @@ impl<'a> StepProducts<'a> {
                 of_rows(product.partial_len(), alone.partial_len())
             }),
             false => {
-                let product = self.live_product(plan, group, &|_| [0, 1]);
+                let product = self.live_product(plan, group, &|_| [0, 1], [0, 1]);
                 let alone = LiveProduct { on_grid: false, ..product.clone() };
                 of_rows(product.partial_len(), alone.partial_len())
             }
@@ -128,7 +132,7 @@ impl<'a> StepProducts<'a> {
             add: self.add,
             apart: false,
             glu: self.gating.copied(),
-            lives_at: [0, 1],
+            rows_at: [0, 1],
             on_grid: true,
         })
     }
@@ -179,9 +183,10 @@ pub(super) fn curves(plan: &Plan) -> Vec<(WeightId, EffortCurve)> {
     ids.map(|id| (id, plan.effort_curve(id))).collect()
 }
 
-/// Elements of the partial sums of passes of up to `rows` rows, at most of any step.
+/// Elements of the partial sums of passes of up to `rows` rows, at most of any step but those of [`gates_len`].
 pub(super) fn partial_len(plan: &Plan, rows: usize) -> usize {
-    let all = plan.steps.iter().filter_map(|step| StepProducts::of(plan, step));
+    let own = plan.steps.iter().filter(|step| !is_added_later(plan, step));
+    let all = own.filter_map(|step| StepProducts::of(plan, step));
     all.map(|products| products.partial_len(plan, rows)).max().unwrap_or(0)
 }
 

@@ -332,6 +332,7 @@ impl Trial<'_> {
             return self.loaded.device.check().map(|()| None);
         }
         let right = self.right(&persistent)?;
+        tracing::info!(below = self.below, ?launch, right, "persistent kernels were compared");
         Ok(right.then_some(persistent))
     }
 

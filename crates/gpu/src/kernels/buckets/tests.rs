@@ -144,9 +144,12 @@ impl Case {
         let mut buffers = vec![&x, &lives, &cutoffs];
         buffers.extend(&norm);
         buffers.extend(&matrices);
+        let place = device.with(&[0_u32]);
+        buffers.push(&place);
         let source = product.cutoff_source(capabilities);
         run(source, &buffers, product.cutoff_groups());
 
+        buffers.pop();
         buffers.insert(3, &partial);
         let source = product.product_source(capabilities);
         run(source, &buffers, product.product_groups());
@@ -228,7 +231,7 @@ fn plain(sides: Vec<Side>) -> Buckets {
         add: false,
         apart: false,
         glu: None,
-        lives_at: [0, 1],
+        rows_at: [0, 1],
         on_grid: true,
     }
 }

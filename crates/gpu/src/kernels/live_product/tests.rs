@@ -32,7 +32,7 @@ pub(super) fn products(lines: Lines) -> Vec<LiveProduct> {
         apart: false,
         glu: None,
         gated: None,
-        lives_step: 3,
+        rows_at: [0, 3],
         mixed: true,
         on_grid: true,
         teams: 1,
@@ -139,7 +139,8 @@ impl Case {
             device.run(&kernel, buffers, [groups, rows as u32, 1]);
         };
 
-        let mut buffers = vec![&x, &lives];
+        let place = device.with(&[0_u32]);
+        let mut buffers = vec![&x, &lives, &place];
         buffers.extend(&norm);
         buffers.push(&matrices);
         buffers.push(&partial);
@@ -173,7 +174,7 @@ impl Case {
             Some(_) => f64::from(x[i]) * f64::from(self.norm[i]) * factor,
             None => f64::from(x[i]),
         };
-        let least = self.lives[row * 3 + product.sides[side].lives_at] & (u32::MAX >> 1);
+        let least = self.lives[row * 3 + product.sides[side].lives_at as usize] & (u32::MAX >> 1);
         let threshold = least.checked_sub(1).map_or(-1.0, |bits| f64::from(f32::from_bits(bits)));
         let mut sums = vec![(0.0, 0.0); lines.rows];
         // an activation in 8 bits is off by half of a step of its block

@@ -214,6 +214,15 @@ fn dispatches_of_rows_below_1() {
             assert_eq!(count.sum::<usize>(), expected, "layer {layer}, positions below {bound}");
         }
     }
+    // a driver compiles the kernels of one layer alone, and a GPU keeps their code
+    let sources = |layer: usize| -> Vec<&str> {
+        let steps = executable.plan.steps.iter().zip(&executable.alone);
+        let of_layer = steps.filter(|(step, _)| step.layer == Some(layer));
+        of_layer.flat_map(|(_, calls)| calls).map(|call| call.kernel.source().text()).collect()
+    };
+    for layer in 1..spec.layers {
+        assert_eq!(sources(layer), sources(0), "layer {layer}");
+    }
 }
 
 /// A layer of a row of an effort below 1 is one dispatch, with the bits of the dispatches of its steps.
