@@ -27,6 +27,9 @@ use crate::{
     weights::{has_buckets, is_partial},
 };
 
+/// The biases of queries, keys and values.
+type Biases = [Option<WeightId>; 3];
+
 impl<'a> Lowering<'a> {
     /// The dispatches of a step with such products.
     pub(super) fn effort_step(
@@ -122,7 +125,7 @@ impl<'a> Lowering<'a> {
     pub(super) fn sliced_heads(
         &self,
         site: Site<'_>,
-    ) -> Result<Option<(SlicedHeads, [Option<WeightId>; 3])>, Error> {
+    ) -> Result<Option<(SlicedHeads, Biases)>, Error> {
         let plan = self.loaded.plan;
         let applies = site.class == RowClass::One && !self.options.dense;
         let Some(products) = heads_before(plan, site.step).filter(|_| applies) else {

@@ -294,6 +294,7 @@ fn cutoffs_are_those_of_a_sort() {
         &device.with(&words(&efforts)),
         &cutoffs,
         &device.with(&case.matrices[0].words()),
+        &device.with(&[0_u32]),
     ];
     let source = product.cutoff_source(&device.capabilities).unwrap();
     let kernel = device.kernel("test", &source).unwrap();
