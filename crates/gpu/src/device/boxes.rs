@@ -1,9 +1,12 @@
-//! Memory of the host that a GPU copies to and from in the middle of a pass.
+//! Memory of the host that a GPU copies to and from in the middle of a pass, or reads while a kernel runs.
 //!
 //! Vulkan's memory stays mapped, and the host reads and writes it without a call of the driver. Elsewhere, and where the
 //! memory is not coherent, it is a buffer that is mapped each time, and a write to the queue.
 
-use std::ptr::NonNull;
+use std::{
+    ptr::NonNull,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use pelton_graph::Error;
 
@@ -27,7 +30,10 @@ impl Inbox {
     /// An inbox of so many bytes, which stays mapped if the driver allows that and `lasting` asks for it.
     pub(crate) fn new(device: &Device, bytes: u64, lasting: bool) -> Result<Self, Error> {
         let usage = wgpu::BufferUsages::COPY_DST;
-        if let Some((buffer, mapped)) = Mapped::new(device, bytes, usage, lasting) {
+        let uses = wgpu::BufferUses::MAP_READ | wgpu::BufferUses::COPY_DST;
+        if let Some((buffer, mapped)) =
+            lasting.then(|| Mapped::new(device, bytes, usage, uses)).flatten()
+        {
             return Ok(Self { buffer, mapped: Some(mapped) });
         }
         let usage = usage | wgpu::BufferUsages::MAP_READ;
@@ -91,7 +97,10 @@ impl Outbox {
     /// An outbox of so many bytes, as [`Inbox::new`].
     pub(crate) fn new(device: &Device, bytes: u64, lasting: bool) -> Result<Self, Error> {
         let usage = wgpu::BufferUsages::COPY_SRC;
-        if let Some((buffer, mapped)) = Mapped::new(device, bytes, usage, lasting) {
+        let uses = wgpu::BufferUses::MAP_WRITE | wgpu::BufferUses::COPY_SRC;
+        if let Some((buffer, mapped)) =
+            lasting.then(|| Mapped::new(device, bytes, usage, uses)).flatten()
+        {
             return Ok(Self { buffer, mapped: Some(mapped) });
         }
         let usage = usage | wgpu::BufferUsages::COPY_DST;
@@ -120,6 +129,41 @@ impl Outbox {
     }
 }
 
+/// A word of the host that kernels see while they run.
+#[derive(Debug)]
+pub(crate) struct Word {
+    buffer: wgpu::Buffer,
+    mapped: Mapped,
+}
+
+impl Word {
+    /// A word of 0; `None` where no such memory stays mapped.
+    pub(crate) fn new(device: &Device) -> Option<Self> {
+        let uses = wgpu::BufferUses::MAP_WRITE | wgpu::BufferUses::STORAGE_READ_WRITE;
+        let (buffer, mapped) = Mapped::new(device, 4, wgpu::BufferUsages::STORAGE, uses)?;
+        Some(Self { buffer, mapped })
+    }
+
+    /// The buffer that kernels read atomically, and do not write.
+    pub(crate) const fn buffer(&self) -> &wgpu::Buffer {
+        &self.buffer
+    }
+
+    /// Sets it.
+    ///
+    /// # Errors
+    ///
+    /// If the device is lost.
+    pub(crate) fn set(&self, device: &Device, value: u32) -> Result<(), Error> {
+        let set = with(&self.buffer, || {
+            // SAFETY: the memory has a word, aligned as buffers are, `with` keeps it, and kernels only read it
+            let word = unsafe { AtomicU32::from_ptr(self.mapped.memory.cast().as_ptr()) };
+            word.store(value, Ordering::Release);
+        });
+        set.ok_or_else(|| gone(device))
+    }
+}
+
 fn gone(device: &Device) -> Error {
     device.fail("the memory that it shares with the host is gone".to_owned())
 }
@@ -140,16 +184,11 @@ impl Mapped {
         device: &Device,
         bytes: u64,
         usage: wgpu::BufferUsages,
-        lasting: bool,
+        uses: wgpu::BufferUses,
     ) -> Option<(wgpu::Buffer, Self)> {
         use wgpu::hal::{Device as _, api::Vulkan};
 
         let size = bytes.max(4).next_multiple_of(4);
-        let is_inbox = usage.contains(wgpu::BufferUsages::COPY_DST);
-        let uses = match is_inbox {
-            true => wgpu::BufferUses::MAP_READ | wgpu::BufferUses::COPY_DST,
-            false => wgpu::BufferUses::MAP_WRITE | wgpu::BufferUses::COPY_SRC,
-        };
         let label = Some("values between the host and the GPU");
         let descriptor = wgpu::hal::BufferDescriptor {
             label,
@@ -157,9 +196,6 @@ impl Mapped {
             usage: uses,
             memory_flags: wgpu::hal::MemoryFlags::PREFER_COHERENT,
         };
-        if !lasting {
-            return None;
-        }
         // SAFETY: the handle is used for one buffer, and the guard keeps the device alive
         let vulkan = unsafe { device.device.as_hal::<Vulkan>() }?;
         // SAFETY: the size is not 0, and the buffer goes to the device that it is of
@@ -183,7 +219,12 @@ impl Mapped {
 
     /// Metal's devices share their memory with the host, and browsers have no such memory.
     #[cfg(any(target_vendor = "apple", target_family = "wasm"))]
-    fn new(_: &Device, _: u64, _: wgpu::BufferUsages, _: bool) -> Option<(wgpu::Buffer, Self)> {
+    fn new(
+        _: &Device,
+        _: u64,
+        _: wgpu::BufferUsages,
+        _: wgpu::BufferUses,
+    ) -> Option<(wgpu::Buffer, Self)> {
         None
     }
 

@@ -122,6 +122,11 @@ impl Device {
         }))
     }
 
+    /// Whether it has memory of its own.
+    pub(crate) fn is_discrete(&self) -> bool {
+        self.adapter.kind() == Kind::Discrete
+    }
+
     /// Bytes that can be allocated at this time, if known.
     pub(crate) fn free_memory(&self) -> Option<u64> {
         self.adapter.free_memory()
@@ -331,9 +336,9 @@ impl Device {
         self.poll(Some(submission))
     }
 
-    /// Waits for all work up to a submission, which is soon over and the last one: at first without sleep.
+    /// Waits for all work up to a submission, which is soon over: at first without sleep.
     pub(crate) fn wait_soon(&self, submission: &Submission) -> Result<(), Error> {
-        spin(&self.device);
+        spin(&self.device, submission);
         self.poll(Some(submission))
     }
 

@@ -369,8 +369,13 @@ impl Executable for GpuExecutable {
         let given = self.given(&run, words, pass.hidden.given());
         let mut encoder = self.device.device.create_command_encoder(&Default::default());
         self.enter_last(&mut encoder, &run.shape);
-        let recorded = self.recorded(&run, encoder, given.as_ref());
+        let mut recorded = self.recorded(&run, encoder, given.as_ref());
+        if self.host.is_some() {
+            recorded.finish(&self.device);
+            self.finish_host()?;
+        }
         let ticket = self.in_flight.submit(&self.device, recorded, call, pass.repeat)?;
+        self.release_host()?;
         self.redo.given.push_back(given);
         self.written.advance(pass);
         self.own.end(pass.rows.len());

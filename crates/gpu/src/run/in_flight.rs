@@ -71,6 +71,14 @@ pub(crate) struct Recorded {
     pub(crate) dead: Option<(wgpu::Buffer, u64)>,
 }
 
+impl Recorded {
+    /// Ends what is recorded so far, which takes longer than the commands that a submission adds.
+    pub(crate) fn finish(&mut self, device: &Device) {
+        let more = device.device.create_command_encoder(&Default::default());
+        self.steps = Some(std::mem::replace(&mut self.encoder, more).finish());
+    }
+}
+
 impl InFlight {
     /// Bytes that [`new`](Self::new) allocates.
     pub(crate) fn bytes([sample_bytes, logits_bytes, hidden_bytes]: [u64; 3]) -> u64 {

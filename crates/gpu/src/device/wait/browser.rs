@@ -84,7 +84,7 @@ impl Submission {
 }
 
 /// A browser runs its events only between the calls of a worker.
-pub(in crate::device) fn spin(_: &wgpu::Device) {}
+pub(in crate::device) fn spin(_: &wgpu::Device, _: &Submission) {}
 
 /// Waits for the commands up to a submission, or for all. The browser ends those that take too long.
 pub(in crate::device) fn wait(
