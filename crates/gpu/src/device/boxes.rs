@@ -30,9 +30,12 @@ impl Inbox {
     /// An inbox of so many bytes, which stays mapped if the driver allows that and `lasting` asks for it.
     pub(crate) fn new(device: &Device, bytes: u64, lasting: bool) -> Result<Self, Error> {
         let usage = wgpu::BufferUsages::COPY_DST;
-        let uses = wgpu::BufferUses::MAP_READ | wgpu::BufferUses::COPY_DST;
+        let uses = wgpu::BufferUses::MAP_READ
+            | wgpu::BufferUses::COPY_DST
+            | wgpu::BufferUses::STORAGE_READ_ONLY;
+        let bound = usage | wgpu::BufferUsages::STORAGE;
         if let Some((buffer, mapped)) =
-            lasting.then(|| Mapped::new(device, bytes, usage, uses)).flatten()
+            lasting.then(|| Mapped::new(device, bytes, bound, uses)).flatten()
         {
             return Ok(Self { buffer, mapped: Some(mapped) });
         }
@@ -54,6 +57,11 @@ impl Inbox {
             let read = wgpu::BufferTransition { buffer: &self.buffer, state };
             encoder.transition_resources([read].into_iter(), std::iter::empty());
         }
+    }
+
+    /// The memory, if it stays mapped. A kernel to which it is bound begins when the copies to it have ended.
+    pub(crate) fn lasting(&self) -> Option<&wgpu::Buffer> {
+        self.mapped.as_ref().map(|_| &self.buffer)
     }
 
     /// Asks for the first `bytes`, after the submission of the copy.
@@ -129,7 +137,7 @@ impl Outbox {
     }
 }
 
-/// A word of the host that kernels see while they run.
+/// A word that the host and a running kernel share: one of them sets it, and the other one reads it.
 #[derive(Debug)]
 pub(crate) struct Word {
     buffer: wgpu::Buffer,
@@ -137,16 +145,34 @@ pub(crate) struct Word {
 }
 
 impl Word {
-    /// A word of 0; `None` where no such memory stays mapped.
-    pub(crate) fn new(device: &Device) -> Option<Self> {
-        let uses = wgpu::BufferUses::MAP_WRITE | wgpu::BufferUses::STORAGE_READ_WRITE;
+    /// A word of 0 that the host sets; `None` where no such memory stays mapped.
+    pub(crate) fn of_host(device: &Device) -> Option<Self> {
+        Self::new(device, wgpu::BufferUses::MAP_WRITE)
+    }
+
+    /// A word of 0 that a kernel sets, in memory that the host reads fast; `None` as above.
+    pub(crate) fn of_gpu(device: &Device) -> Option<Self> {
+        Self::new(device, wgpu::BufferUses::MAP_READ)
+    }
+
+    fn new(device: &Device, map: wgpu::BufferUses) -> Option<Self> {
+        let uses = map | wgpu::BufferUses::STORAGE_READ_WRITE;
         let (buffer, mapped) = Mapped::new(device, 4, wgpu::BufferUsages::STORAGE, uses)?;
         Some(Self { buffer, mapped })
     }
 
-    /// The buffer that kernels read atomically, and do not write.
+    /// The buffer, an `atomic<u32>` of kernels.
     pub(crate) const fn buffer(&self) -> &wgpu::Buffer {
         &self.buffer
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    ///
+    /// If the device is lost.
+    pub(crate) fn get(&self, device: &Device) -> Result<u32, Error> {
+        self.with(|word| word.load(Ordering::Acquire)).ok_or_else(|| gone(device))
     }
 
     /// Sets it.
@@ -155,12 +181,14 @@ impl Word {
     ///
     /// If the device is lost.
     pub(crate) fn set(&self, device: &Device, value: u32) -> Result<(), Error> {
-        let set = with(&self.buffer, || {
-            // SAFETY: the memory has a word, aligned as buffers are, `with` keeps it, and kernels only read it
-            let word = unsafe { AtomicU32::from_ptr(self.mapped.memory.cast().as_ptr()) };
-            word.store(value, Ordering::Release);
-        });
-        set.ok_or_else(|| gone(device))
+        self.with(|word| word.store(value, Ordering::Release)).ok_or_else(|| gone(device))
+    }
+
+    fn with<T>(&self, call: impl FnOnce(&AtomicU32) -> T) -> Option<T> {
+        with(&self.buffer, || {
+            // SAFETY: the memory has a word, aligned as buffers are, `with` keeps it, and all uses are atomic
+            call(unsafe { AtomicU32::from_ptr(self.mapped.memory.cast().as_ptr()) })
+        })
     }
 }
 
@@ -249,17 +277,17 @@ impl Mapped {
 
 /// Calls a function while the buffer cannot lose its memory; `None` if it has lost it.
 #[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
-fn with(buffer: &wgpu::Buffer, call: impl FnOnce()) -> Option<()> {
+fn with<T>(buffer: &wgpu::Buffer, call: impl FnOnce() -> T) -> Option<T> {
     // SAFETY: the handle is not used, and its guard keeps the memory
     let guard = unsafe { buffer.as_hal::<wgpu::hal::api::Vulkan>() }?;
-    call();
+    let result = call();
     drop(guard);
-    Some(())
+    Some(result)
 }
 
 /// Nothing is mapped here.
 #[cfg(any(target_vendor = "apple", target_family = "wasm"))]
-fn with(_: &wgpu::Buffer, _: impl FnOnce()) -> Option<()> {
+fn with<T>(_: &wgpu::Buffer, _: impl FnOnce() -> T) -> Option<T> {
     None
 }
 

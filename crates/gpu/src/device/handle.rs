@@ -18,7 +18,7 @@ use crate::device::{
     checks::{Checks, poisoned},
     pipeline::Kernel,
     source::{Access, KernelSource},
-    wait::{Submission, block_on, spin, wait},
+    wait::{Submission, block_on, has_ended, spin, wait},
 };
 
 /// Maximum time of a wait, after which the GPU counts as lost: far longer than any pass.
@@ -340,6 +340,11 @@ impl Device {
     pub(crate) fn wait_soon(&self, submission: &Submission) -> Result<(), Error> {
         spin(&self.device, submission);
         self.poll(Some(submission))
+    }
+
+    /// Whether a submission has ended.
+    pub(crate) fn has_ended(&self, submission: &Submission) -> bool {
+        has_ended(&self.device, submission)
     }
 
     /// Calls the callbacks of what the GPU has done, without a wait.

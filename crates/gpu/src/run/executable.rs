@@ -173,7 +173,8 @@ impl GpuExecutable {
         let own = Own::new(&device, &plan, &limits, &buffers, &inputs);
         let bytes_before = 4 * before_len(&plan, &limits) as u64;
         let states_before = device.buffer("hidden states of the pass before", bytes_before)?;
-        let in_flight = InFlight::new(&device, bytes)?;
+        let is_part = !plan.entry.is_empty() || !plan.exit.is_empty();
+        let in_flight = InFlight::new(&device, bytes, is_part)?;
         device.wait()?;
         compare(&device, &needs, before);
         let selects = plan.steps.iter().any(|step| plan.step_rows(step) == Rows::Selected);

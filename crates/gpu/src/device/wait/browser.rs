@@ -83,6 +83,11 @@ impl Submission {
     }
 }
 
+/// Whether a submission has ended.
+pub(in crate::device) fn has_ended(_: &wgpu::Device, submission: &Submission) -> bool {
+    submission.0.set.load(Ordering::Relaxed)
+}
+
 /// A browser runs its events only between the calls of a worker.
 pub(in crate::device) fn spin(_: &wgpu::Device, _: &Submission) {}
 

@@ -64,25 +64,27 @@ impl Host {
     ) -> Result<Self, Error> {
         let [to_host, back] = hop_bytes(plan, limits);
         let rows = 0..limits.decode_rows() as u32;
+        let inbox = Inbox::new(device, to_host, true)?;
+        // other GPUs share their power or their memory with the host
+        let awake = match device.is_discrete() {
+            true => Awake::new(device, &inbox)?,
+            false => None,
+        };
         Ok(Self {
             parts: Vec::new(),
             stream,
-            inbox: Inbox::new(device, to_host, true)?,
+            inbox,
             outbox: Outbox::new(device, back, true)?,
             values: vec![0.0; to_host as usize / 4],
             rows: rows.map(|slot| Row { input: Input::Token(0), position: 0, slot }).collect(),
             stream_from: 0,
             spent: Spent::default(),
             last: None,
-            // other GPUs share their power or their memory with the host
-            awake: match device.is_discrete() {
-                true => Awake::new(device)?,
-                false => None,
-            },
+            awake,
         })
     }
 
-    /// Records a copy of the rows `[rows, width]` that a part reads.
+    /// Records a copy of the rows `[rows, width]` that a part reads, the last commands of a submission.
     pub(super) fn leave(
         &self,
         encoder: &mut wgpu::CommandEncoder,
@@ -90,6 +92,9 @@ impl Host {
         [rows, width]: [usize; 2],
     ) {
         self.inbox.receive(encoder, entry, 4 * (rows * width) as u64);
+        if let Some(awake) = &self.awake {
+            awake.record(encoder);
+        }
     }
 
     /// Records a copy of the results `[rows, width]` of a part to its `exit`.
@@ -102,7 +107,7 @@ impl Host {
         self.outbox.send(encoder, exit, 4 * (rows * width) as u64);
     }
 
-    /// Submits the commands up to a part, which end with such a copy. The GPU has something to do until the next ones.
+    /// Submits the commands up to a part, which end with such a copy.
     pub(super) fn send(
         &mut self,
         device: &Device,
@@ -116,13 +121,13 @@ impl Host {
         let submission = device.submission(index);
         self.release(device)?;
         if let Some(awake) = &mut self.awake {
-            awake.launch(device);
+            awake.submitted();
         }
         self.spent.ways.hop += begun.elapsed();
         Ok(Sent { part, submission, size })
     }
 
-    /// Ends what the GPU does meanwhile.
+    /// Ends the wait of the GPU for a part, after the submission of the commands that follow.
     pub(super) fn release(&self, device: &Device) -> Result<(), Error> {
         self.awake.as_ref().map_or(Ok(()), |awake| awake.release(device))
     }
@@ -130,11 +135,14 @@ impl Host {
     /// Computes a part of a decoding pass once its rows have come. A copy of the results that is submitted afterwards
     /// has them.
     pub(super) fn compute(&mut self, device: &Device, sent: &Sent) -> Result<(), Error> {
-        let Self { parts, inbox, outbox, values, spent, .. } = self;
+        let Self { parts, inbox, outbox, values, spent, awake, .. } = self;
         let [rows, width] = sent.size;
         let values = &mut values[..rows * width];
         let begun = Instant::now();
-        let waited = device.wait_soon(&sent.submission);
+        let waited = match awake {
+            Some(awake) => awake.wait(device, &sent.submission),
+            None => device.wait_soon(&sent.submission),
+        };
         spent.ways.wait += begun.elapsed();
         let begun = Instant::now();
         let taken = inbox.take(device, bytemuck::cast_slice_mut(values), waited.is_ok());
