@@ -180,12 +180,7 @@ fn rows_of_effort_1_persist() {
 fn whole_products_persist_at_every_effort() {
     let Some(device) = coherent() else { return };
     let spec = ModelSpec::wide(DType::Q4_0);
-    let mut executable = with_plan(
-        &device,
-        &spec,
-        with_effort(&spec, true),
-        FORCED,
-    );
+    let mut executable = with_plan(&device, &spec, with_effort(&spec, true), FORCED);
     let rows = [Row { input: Input::Token(5), position: 0, slot: 0 }];
     let wants = [Want::Sample(SampleWant { row: 0, draw: Draw::GREEDY, recent: &[], pending: 0 })];
     let tables = [TableEdit { group: 0, slot: 0, first: 0, pages: &[0] }];
