@@ -1,6 +1,8 @@
 //! The choice at load between dispatches and persistent kernels: whether they complete, whether
 //! their data is right, and which are faster.
 
+use std::cell::OnceCell;
+
 use pelton_graph::{Error, Plan};
 
 use crate::{
@@ -71,7 +73,7 @@ pub(crate) fn choose(trial: &Trial<'_>, mode: Mode) -> Result<Option<Persistent>
     if !device.tunes || (device.capabilities.workgroup_threads as usize) < THREADS {
         return Ok(None);
     }
-    let search = Search { trial, owner: autotune::owner(device) };
+    let search = Search { trial, owner: autotune::owner(device), candidates: OnceCell::new() };
     let Some((alone, choice)) = search.find(1, || search.alone())? else { return Ok(None) };
     let mut few = Vec::new();
     for rows in (2..=MOST_ROWS).filter(|rows| several(*rows)) {
@@ -94,6 +96,8 @@ struct Search<'a> {
     trial: &'a Trial<'a>,
     /// The owner of the choices in the file.
     owner: String,
+    /// Numbers of workgroups to try, once they are known.
+    candidates: OnceCell<Vec<usize>>,
 }
 
 type Found = (PersistentPass, LaunchChoice);
@@ -134,9 +138,18 @@ impl Search<'_> {
                 below = most,
                 "persistent kernels"
             ),
-            None => tracing::info!(rows, "no persistent kernels: dispatches are faster"),
+            None => tracing::info!(rows, "no persistent kernels"),
         }
         Ok(found)
+    }
+
+    /// Numbers of workgroups to try, the fewest first.
+    fn candidates(&self) -> Result<&[usize], Error> {
+        if let Some(known) = self.candidates.get() {
+            return Ok(known);
+        }
+        let found = candidates(resident(self.trial.loaded.device)?);
+        Ok(self.candidates.get_or_init(|| found))
     }
 
     /// The candidates of a pass of one row.
@@ -149,9 +162,9 @@ impl Search<'_> {
             tried.extend(found);
             Ok::<bool, Error>(fits)
         };
-        let candidates = candidates(resident(self.trial.loaded.device)?);
+        let candidates = self.candidates()?;
         let mut groups = Vec::new();
-        for &count in &candidates {
+        for &count in candidates {
             if add(count, Stage::Long, false)? {
                 groups.push(count);
             }
@@ -172,7 +185,7 @@ impl Search<'_> {
     /// The candidates of a pass of several rows: the choice for one row, and fewer workgroups, since
     /// such kernels have more registers.
     fn few(&self, rows: usize, alone: LaunchChoice) -> Result<Vec<Found>, Error> {
-        let fewest = candidates(resident(self.trial.loaded.device)?).first().copied();
+        let fewest = self.candidates()?.first().copied();
         let mut all = vec![alone];
         all.extend(fewest.map(|groups| LaunchChoice { groups, ..alone }));
         all.dedup();
