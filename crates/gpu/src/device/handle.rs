@@ -41,6 +41,8 @@ pub(crate) struct Device {
     checks: Checks,
     failures: Arc<Failures>,
     created: AtomicU64,
+    /// Passes that were submitted with persistent kernels.
+    pub(crate) persisted: AtomicU64,
 }
 
 impl Device {
@@ -119,6 +121,7 @@ impl Device {
             checks,
             failures,
             created: AtomicU64::new(0),
+            persisted: AtomicU64::new(0),
         }))
     }
 

@@ -1,8 +1,8 @@
-//! The segments of a pass of one row: runs of steps that are one persistent kernel each.
+//! The segments of a pass of few rows: runs of steps that are one persistent kernel each.
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
-use pelton_graph::{BufferId, Error, Op, Plan};
+use pelton_graph::{BufferId, Error, Op, Phase as PassPhase, Plan, Rows};
 
 use crate::{
     device::{Device, Kernel},
@@ -22,9 +22,19 @@ pub(super) const BYTES: u64 = 4 * 96;
 /// The index of the word that is not 0 once a spin has run out.
 pub(super) const DEAD: usize = 32;
 
-/// A pass of one row in which the steps of each layer are one dispatch.
+/// The persistent kernels of a plan: those of a pass of one row, and of passes of a few rows of which
+/// some are of one slot.
 #[derive(Debug)]
 pub(crate) struct Persistent {
+    pub(super) alone: PersistentPass,
+    pub(super) few: Vec<PersistentPass>,
+}
+
+/// A pass of few rows in which the steps of each layer are one dispatch.
+#[derive(Debug)]
+pub(crate) struct PersistentPass {
+    /// The number of rows.
+    pub(super) rows: usize,
     items: Vec<Item>,
     words: wgpu::Buffer,
     /// The upper bound of positions, exclusive, at which it is used.
@@ -33,7 +43,7 @@ pub(crate) struct Persistent {
 
 /// Persistent kernels that are still to be compiled.
 pub(super) struct Lowered {
-    pub(super) persistent: Persistent,
+    pub(super) pass: PersistentPass,
     pub(super) kernels: Vec<Arc<Kernel>>,
 }
 
@@ -61,17 +71,26 @@ struct Variant {
     groups: u32,
 }
 
-/// A pass of one row at a position below `bound`.
-pub(crate) const fn alone(bound: usize) -> StepShape {
-    StepShape { rows: 1, bound, tiles: 0, distinct: true, sequences: 1, below: 0 }
+/// A pass of few rows at positions below `bound`. Several are of one slot.
+pub(super) const fn few(rows: usize, bound: usize) -> StepShape {
+    StepShape { rows, bound, tiles: 0, distinct: rows == 1, sequences: 1, below: 0 }
 }
 
 impl Persistent {
-    /// Lowers the steps of a pass of one row, at positions below `context`, for kernels of this
+    /// The kernels of a pass of so many rows: of one that is alone, or of several of which some are of
+    /// one slot.
+    pub(crate) fn of(&self, rows: usize) -> Option<&PersistentPass> {
+        [&self.alone].into_iter().chain(&self.few).find(|pass| pass.rows == rows)
+    }
+}
+
+impl PersistentPass {
+    /// Lowers the steps of a pass of so many rows, at positions below `context`, for kernels of this
     /// launch. `None` if no two steps can be one kernel.
     pub(super) fn lower(
         loaded: &Loaded<'_>,
         launch: &Launch,
+        rows: usize,
         context: usize,
     ) -> Result<Option<Lowered>, Error> {
         let Loaded { device, plan, .. } = *loaded;
@@ -82,32 +101,35 @@ impl Persistent {
             dense: false,
         };
         let mut kernels = KernelCache::default();
-        let mut steps = Lowering::new(loaded, options, &mut kernels).steps(RowClass::One, true)?;
+        let class = RowClass::of(PassPhase::Decode, rows, false);
+        let mut steps = Lowering::new(loaded, options, &mut kernels).steps(class, rows == 1)?;
         // rows of an effort below 1 run by dispatches
         steps.iter_mut().for_each(|calls| calls.retain(|call| call.when != When::SomeBelow));
         let words = device.buffer("words of the grid barrier", BYTES)?;
         let mut builder =
-            Builder { device, launch, context, words: &words, kernels: HashMap::new() };
+            Builder { device, launch, rows, context, words: &words, kernels: HashMap::new() };
         let mut items = Vec::new();
-        for run in runs(plan, &steps, launch) {
+        for run in runs(plan, &steps, launch, rows) {
             builder.items(&steps, run, &mut items)?;
         }
         let kernels: Vec<Arc<Kernel>> = builder.kernels.into_values().collect();
         // beyond the context a segment lacks its variant for several KV splits
-        let persistent = Self { items, words, most: context };
-        Ok((!kernels.is_empty()).then_some(Lowered { persistent, kernels }))
+        let pass = Self { rows, items, words, most: context };
+        Ok((!kernels.is_empty()).then_some(Lowered { pass, kernels }))
     }
 
-    /// Records a pass at a position below `bound`; `step` gives the dispatches of a step.
+    /// Records a pass at positions below `bound`; `step` gives the dispatches of a step.
     pub(crate) fn record<'a>(
         &self,
         pass: &mut wgpu::ComputePass<'_>,
         bound: usize,
-        step: impl Fn(usize) -> StepDispatches<'a>,
+        step: impl Fn(usize) -> Option<StepDispatches<'a>>,
     ) {
         for item in &self.items {
             match item {
-                Item::Step(i) => step(*i).record(pass),
+                Item::Step(i) => {
+                    step(*i).inspect(|step| step.record(pass));
+                }
                 Item::Segment(segment) => segment.record(pass, bound),
             }
         }
@@ -134,17 +156,28 @@ impl Persistent {
     }
 
     /// Dispatches of the segments.
-    #[cfg(test)]
-    pub(crate) fn segments(&self) -> usize {
+    pub(super) fn segments(&self) -> usize {
         self.items.iter().filter(|item| matches!(item, Item::Segment(_))).count()
     }
 }
 
 #[cfg(test)]
 impl Persistent {
+    /// Dispatches of the segments of a pass of one row.
+    pub(crate) fn segments(&self) -> usize {
+        self.alone.segments()
+    }
+
+    /// Numbers of rows of the passes, and the dispatches of their segments.
+    pub(crate) fn passes(&self) -> Vec<(usize, usize)> {
+        let all = [&self.alone].into_iter().chain(&self.few);
+        all.map(|pass| (pass.rows, pass.segments())).collect()
+    }
+
     /// The WGSL of the segments' kernels.
     pub(crate) fn sources(&self) -> std::collections::BTreeSet<&str> {
-        let segments = self.items.iter().filter_map(|item| match item {
+        let items = [&self.alone].into_iter().chain(&self.few).flat_map(|pass| &pass.items);
+        let segments = items.filter_map(|item| match item {
             Item::Segment(segment) => Some([&segment.one].into_iter().chain(&segment.more)),
             Item::Step(_) => None,
         });
@@ -162,8 +195,9 @@ impl Segment {
 }
 
 /// The ranges of steps that can be one kernel each, and the other steps alone. A range ends where a
-/// layer does, so that layers have equal kernels, and before the logits.
-fn runs(plan: &Plan, steps: &[Vec<Dispatch>], launch: &Launch) -> Vec<Range<usize>> {
+/// layer does, so that layers have equal kernels, and before the logits. Of several rows any number may
+/// be selected, so their steps are not linked.
+fn runs(plan: &Plan, steps: &[Vec<Dispatch>], launch: &Launch, rows: usize) -> Vec<Range<usize>> {
     let writer = |id: BufferId, before: usize| {
         plan.steps[..before].iter().rposition(|step| step.outputs.contains(&id))
     };
@@ -183,7 +217,8 @@ fn runs(plan: &Plan, steps: &[Vec<Dispatch>], launch: &Launch) -> Vec<Range<usiz
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut open = false;
     for (i, calls) in steps.iter().enumerate() {
-        let fits = fits(calls);
+        let counted = rows == 1 || plan.step_rows(&plan.steps[i]) == Rows::All;
+        let fits = counted && fits(calls);
         match runs.last_mut() {
             Some(run) if open && fits && !begins.contains(&i) => run.end = i + 1,
             _ => runs.push(i..i + 1),
@@ -196,6 +231,7 @@ fn runs(plan: &Plan, steps: &[Vec<Dispatch>], launch: &Launch) -> Vec<Range<usiz
 struct Builder<'a> {
     device: &'a Device,
     launch: &'a Launch,
+    rows: usize,
     context: usize,
     words: &'a wgpu::Buffer,
     /// Kernels by their source.
@@ -245,7 +281,7 @@ impl Builder<'_> {
         calls: impl Iterator<Item = &'c Dispatch>,
         bound: usize,
     ) -> Result<Option<Variant>, Error> {
-        let shape = alone(bound);
+        let shape = few(self.rows, bound);
         let phases: Vec<Phase<'_>> = calls
             .filter_map(|call| {
                 let groups = call.groups(&shape)?;

@@ -231,6 +231,11 @@ impl InFlight {
         Ok(died)
     }
 
+    /// Whether no pass can turn out to be one that runs again.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.passes.iter().any(|pass| pass.persistent)
+    }
+
     /// The number of passes in flight.
     pub(crate) fn len(&self) -> usize {
         self.passes.len()

@@ -47,7 +47,8 @@ impl Lowered {
         let trial = Trial {
             loaded,
             alone: &alone,
-            logits: &loaded.buffers[loaded.plan.logits.0],
+            classes: &classes,
+            rows: limits.decode_rows().min(limits.wants),
             context: limits.pages.iter().map(|pages| pages * PAGE).fold(limits.context, usize::min),
             tuning,
         };

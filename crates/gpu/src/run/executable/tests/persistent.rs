@@ -7,14 +7,16 @@ use super::*;
 use crate::translate::translate;
 
 /// Below the 65,535 turns after which Mesa's software driver ends a loop.
-const TURNS: u32 = 60_000;
+pub(super) const TURNS: u32 = 60_000;
+/// Persistent kernels of one workgroup, which waits for nobody, for passes of one row.
+const FORCED: Mode = Mode::Forced { groups: 1, turns: TURNS, rows: 1 };
 
-fn with_mode(device: &Arc<Device>, spec: &ModelSpec, persistent: Mode) -> GpuExecutable {
+pub(super) fn with_mode(device: &Arc<Device>, spec: &ModelSpec, persistent: Mode) -> GpuExecutable {
     let plan = build(&spec.checkpoint()).unwrap().fuse(&all);
     with_plan(device, spec, plan, persistent)
 }
 
-fn with_plan(
+pub(super) fn with_plan(
     device: &Arc<Device>,
     spec: &ModelSpec,
     plan: Plan,
@@ -41,14 +43,21 @@ pub(super) fn with_limits(
 /// machine may run one workgroup after the other has waited for long. One alone waits for nobody.
 fn forced(device: &Arc<Device>, spec: &ModelSpec, groups: usize) -> Option<GpuExecutable> {
     const TRIES: usize = 4;
-    let load = |_| with_mode(device, spec, Mode::Forced { groups, turns: TURNS });
+    let load = |_| with_mode(device, spec, Mode::Forced { groups, turns: TURNS, rows: 1 });
     let runs = |executable: &GpuExecutable| executable.persistent.is_some();
     let found = (0..TRIES).map(load).find(runs);
     assert!(found.is_some() || groups > 1, "{spec:?}");
     found
 }
 
-fn coherent() -> Option<Arc<Device>> {
+/// Lets the spins of passes of so many rows run out.
+pub(super) fn fail(executable: &GpuExecutable, rows: usize) {
+    let kernels = executable.persistent.as_ref().unwrap().of(rows).unwrap();
+    let (words, offset) = kernels.dead();
+    executable.device.queue.write_buffer(&words, offset, &[1, 0, 0, 0]);
+}
+
+pub(super) fn coherent() -> Option<Arc<Device>> {
     let device = device()?;
     if !device.coherent {
         skip(Need::Capability, "this GPU has no coherent buffers");
@@ -155,7 +164,7 @@ fn rows_of_effort_1_persist() {
     let spec = ModelSpec::wide(DType::Q8_0);
     let plan = with_effort(&spec, true);
     let mut usual = with_mode(&device, &spec, Mode::Off);
-    let mode = Mode::Forced { groups: 1, turns: TURNS };
+    let mode = FORCED;
     let mut persistent = with_plan(&device, &spec, plan, mode);
     let segments = persistent.persistent.as_ref().map(Persistent::segments);
     assert!(segments.is_some_and(|n| n >= spec.layers), "{segments:?}");
@@ -171,12 +180,7 @@ fn rows_of_effort_1_persist() {
 fn whole_products_persist_at_every_effort() {
     let Some(device) = coherent() else { return };
     let spec = ModelSpec::wide(DType::Q4_0);
-    let mut executable = with_plan(
-        &device,
-        &spec,
-        with_effort(&spec, true),
-        Mode::Forced { groups: 1, turns: TURNS },
-    );
+    let mut executable = with_plan(&device, &spec, with_effort(&spec, true), FORCED);
     let rows = [Row { input: Input::Token(5), position: 0, slot: 0 }];
     let wants = [Want::Sample(SampleWant { row: 0, draw: Draw::GREEDY, recent: &[], pending: 0 })];
     let tables = [TableEdit { group: 0, slot: 0, first: 0, pages: &[0] }];
@@ -201,8 +205,7 @@ fn failed_passes_run_again() {
     let run = |executable: &mut GpuExecutable, fails: bool| -> Vec<Option<u32>> {
         let edits = [TableEdit { group: 0, slot: 1, first: 0, pages: &pages }];
         if fails {
-            let (words, offset) = executable.persistent.as_ref().unwrap().dead();
-            executable.device.queue.write_buffer(&words, offset, &[1, 0, 0, 0]);
+            fail(executable, 1);
         }
         let mut tickets = Vec::new();
         for pass in 0..DEPTH as u32 {
@@ -260,8 +263,7 @@ fn passes_that_run_again_keep_their_efforts() {
     let efforts = [vec![full], vec![half, full, less], vec![less, half, full]];
     let run = |executable: &mut GpuExecutable, fails: bool| -> Vec<Sampled> {
         if fails {
-            let (words, offset) = executable.persistent.as_ref().unwrap().dead();
-            executable.device.queue.write_buffer(&words, offset, &[1, 0, 0, 0]);
+            fail(executable, 1);
         }
         let pages = [[0], [1], [2]];
         let edits: Vec<TableEdit<'_>> = (0..)
@@ -294,7 +296,7 @@ fn passes_that_run_again_keep_their_efforts() {
     };
     let load = |mode| with_plan(&device, &spec, plan.clone(), mode);
     let expected = run(&mut load(Mode::Off), false);
-    let mut failing = load(Mode::Forced { groups: 1, turns: TURNS });
+    let mut failing = load(FORCED);
     assert_eq!(run(&mut failing, true), expected);
     assert_eq!(failing.redo.count, DEPTH);
 }
@@ -322,8 +324,7 @@ fn parts_persist_and_run_again() {
     let run = |executable: &mut GpuExecutable, fails: bool| -> Vec<Vec<f32>> {
         let edits = [TableEdit { group: 0, slot: 1, first: 0, pages: &[2] }];
         if fails {
-            let (words, offset) = executable.persistent.as_ref().unwrap().dead();
-            executable.device.queue.write_buffer(&words, offset, &[1, 0, 0, 0]);
+            fail(executable, 1);
         }
         let is_last = executable.plan.exit.is_empty();
         let submit = |position: u32| {
@@ -351,11 +352,11 @@ fn parts_persist_and_run_again() {
         let load = |mode| with_plan(&device, &spec, plan.clone(), mode);
         let expected = run(&mut load(Mode::Off), false);
         assert!(expected.iter().all(|values| values.len() >= 3));
-        let mut failing = load(Mode::Forced { groups: 1, turns: TURNS });
+        let mut failing = load(FORCED);
         assert!(failing.persistent.is_some());
         assert_eq!(run(&mut failing, true), expected);
         assert_eq!(failing.redo.count, DEPTH);
-        let mut persistent = load(Mode::Forced { groups: 1, turns: TURNS });
+        let mut persistent = load(FORCED);
         assert_eq!(run(&mut persistent, false), expected);
         assert!(persistent.persistent.is_some());
     }
@@ -388,6 +389,6 @@ fn failed_passes_are_taken() {
 fn kernels_that_fail_at_load_are_not_used() {
     let Some(device) = coherent() else { return };
     let spec = ModelSpec::wide(DType::Q4_0);
-    let executable = with_mode(&device, &spec, Mode::Forced { groups: 1, turns: 0 });
+    let executable = with_mode(&device, &spec, Mode::Forced { groups: 1, turns: 0, rows: 1 });
     assert!(executable.persistent.is_none());
 }
