@@ -244,7 +244,7 @@ fn a_draft_model_on_a_gpu() {
     };
     let gpu = pelton::gpu::Gpu::open_checked(&adapter).unwrap();
     a_noised_draft_model(&gpu.clone().without_persistent(), any, 8);
-    a_noised_draft_model(&gpu.with_persistent(1, 10_000), any, 8);
+    a_noised_draft_model(&gpu.with_persistent(1, 10_000, 4), any, 8);
 }
 
 fn a_noised_draft_model(

@@ -91,7 +91,7 @@ fn run(file: &str, checked: usize, groups: &[usize]) -> Result<usize, Error> {
     let mut differ = 0;
     if checked > 0 {
         let mut forced = match groups.first() {
-            Some(&groups) => Some(load(&gpu.clone().with_persistent(groups, TURNS), "forced")?),
+            Some(&groups) => Some(load(&gpu.clone().with_persistent(groups, TURNS, 1), "forced")?),
             None => None,
         };
         let tried = forced.as_mut().unwrap_or(&mut chosen);
@@ -124,7 +124,7 @@ fn run(file: &str, checked: usize, groups: &[usize]) -> Result<usize, Error> {
     }
     drop(chosen);
     for &groups in groups {
-        let forced = gpu.clone().with_persistent(groups, TURNS);
+        let forced = gpu.clone().with_persistent(groups, TURNS, 1);
         let mut forced = load(&forced, &format!("{groups} workgroups"))?;
         speed(&format!("{groups} workgroups"), &mut *forced)?;
     }

@@ -26,6 +26,7 @@ fn sources() -> Vec<(String, KernelSource)> {
         crate::kernels::tiled_matmul::sources(),
         crate::kernels::to_q8::sources(),
         crate::kernels::to_f16::sources(),
+        crate::run::awake::sources(),
         crate::run::bandwidth::sources(),
         crate::kernels::rope_store::sources(),
         crate::kernels::copy_pages::sources(),

@@ -198,7 +198,7 @@ pub trait Executable: Send {
     /// Makes another executable of the same backend its partner, whose sampled tokens and hidden states
     /// its passes can read ([`Input::Drafted`](crate::Input::Drafted),
     /// [`Hidden::Partner`](crate::Hidden::Partner)). They read what passes that were submitted before have
-    /// left. Returns whether it can: the two must be on one device and have as many slots.
+    /// left; hidden states may have to be those of a pass that was taken. Returns whether it can: the two must be on one device and have as many slots.
     fn pair(&mut self, partner: Shared) -> bool {
         let _ = partner;
         false

@@ -18,6 +18,7 @@ use pelton_graph::{
 
 use crate::{
     flight::{Flight, Missed},
+    soon::receive,
     stage::{Job, Stage},
     tokens::Tokens,
 };
@@ -191,7 +192,7 @@ impl Executable for SplitExecutable {
         }
         self.submitted.pop_front();
         let mut flight = loop {
-            match self.results.recv() {
+            match receive(&self.results) {
                 Ok(Job::Pass(flight) | Job::Profile { flight, .. }) => break flight,
                 Ok(_) => {}
                 Err(_) => return Err(ended()),

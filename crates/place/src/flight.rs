@@ -141,6 +141,11 @@ impl Flight {
         }
     }
 
+    /// Whether the last device has logits or samples of it.
+    pub(crate) fn has_results(&self) -> bool {
+        !self.wants.is_empty()
+    }
+
     /// The positions of the rows whose tokens were sampled.
     pub(crate) fn sampled_rows(&self) -> impl Iterator<Item = (u32, u32)> + Clone {
         let sampled = self.rows.iter().filter(|row| row.input == Input::Sampled);

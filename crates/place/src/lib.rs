@@ -18,6 +18,7 @@ mod executable;
 mod flight;
 mod host;
 mod predict;
+mod soon;
 mod split;
 mod stage;
 mod table;

@@ -8,10 +8,11 @@ use std::{
     },
 };
 
-use pelton_graph::{Error, Executable};
+use pelton_graph::{Error, Executable, Ticket};
 
 use crate::{
     flight::{Flight, Missed},
+    soon::receive,
     tokens::Tokens,
 };
 
@@ -51,9 +52,17 @@ pub(crate) struct Stage {
     has_effort: bool,
     pub(crate) is_last: bool,
     pub(crate) tokens: Arc<Tokens>,
+    /// Passes that the device can have in flight.
+    depth: usize,
     missed: Missed,
     /// The failure of a copy, which the next pass reports.
     failed: Option<Error>,
+}
+
+/// A pass that was submitted to the device, or failed.
+struct Begun {
+    flight: Box<Flight>,
+    ticket: Option<Ticket>,
 }
 
 impl Stage {
@@ -64,23 +73,75 @@ impl Stage {
         tokens: Arc<Tokens>,
     ) -> Self {
         let (device, missed) = (device.to_owned(), Missed::default());
-        Self { device, executable, reads_tokens, has_effort, is_last, tokens, missed, failed: None }
+        let depth = executable.pipeline().depth;
+        let failed = None;
+        Self {
+            device,
+            executable,
+            reads_tokens,
+            has_effort,
+            is_last,
+            tokens,
+            depth,
+            missed,
+            failed,
+        }
     }
 
-    /// Runs jobs until there are no more, and hands each on.
+    /// Runs jobs until there are no more, and hands each on. A pass begins before the results of the one before it are
+    /// taken, where it can: the device computes while the host copies them.
     pub(crate) fn run(mut self, jobs: &Receiver<Job>, next: &Sender<Job>) {
-        while let Ok(mut job) = jobs.recv() {
-            self.job(&mut job);
-            if next.send(job).is_err() {
-                break;
+        let mut begun: Option<Begun> = None;
+        loop {
+            let job = match begun {
+                Some(_) => jobs.try_recv().ok(),
+                None => match receive(jobs) {
+                    Ok(job) => Some(job),
+                    Err(_) => return,
+                },
+            };
+            let (before, own) = match (begun.take(), job) {
+                (Some(before), Some(Job::Pass(flight))) if self.overlaps(&before, &flight) => {
+                    let own = self.begin(flight);
+                    begun = Some(own);
+                    (Some(before), None)
+                }
+                (before, job) => (before, job),
+            };
+            // a pass may wait for the tokens of the one before it, which the devices after this one sample
+            if let Some(before) = before
+                && next.send(self.finish(before)).is_err()
+            {
+                return;
+            }
+            match own {
+                Some(Job::Pass(flight)) => begun = Some(self.begin(flight)),
+                Some(mut other) => {
+                    self.job(&mut other);
+                    if next.send(other).is_err() {
+                        return;
+                    }
+                }
+                None => {}
             }
         }
     }
 
+    /// Whether a pass can begin before the results of another one are taken.
+    fn overlaps(&self, begun: &Begun, flight: &Flight) -> bool {
+        let known = !self.needs_tokens(flight) || self.tokens.are_known(flight.after);
+        let free = !self.is_last || !(begun.flight.has_results() || flight.has_results());
+        self.depth > 1 && known && free
+    }
+
     fn job(&mut self, job: &mut Job) {
         let outcome = match job {
-            Job::Pass(flight) => return self.pass(flight, None),
-            Job::Profile { flight, passes } => return self.pass(flight, Some(*passes)),
+            Job::Pass(_) => Ok(()),
+            Job::Profile { flight, passes } => {
+                let passes = *passes;
+                self.pass(flight, |stage, flight| stage.profile(flight, passes));
+                return;
+            }
             Job::CopyPages { group, pages } => self.executable.copy_pages(*group, pages),
             Job::SaveStates { slot, snapshot } => self.executable.save_states(*slot, *snapshot),
             Job::RestoreStates { snapshot, slot } => {
@@ -93,49 +154,109 @@ impl Stage {
         }
     }
 
-    fn pass(&mut self, flight: &mut Flight, profiled: Option<usize>) {
+    /// Submits a pass, if no device before has failed it.
+    fn begin(&mut self, mut flight: Box<Flight>) -> Begun {
+        let ticket = self.submit(&mut flight, Self::submit_pass);
+        Begun { flight, ticket }
+    }
+
+    /// Takes the results of a pass.
+    fn finish(&mut self, begun: Begun) -> Job {
+        let Begun { mut flight, ticket } = begun;
+        if let Some(ticket) = ticket {
+            self.guarded(&mut flight, |stage, flight| {
+                flight.keep(&stage.executable.take(ticket)?);
+                Ok(())
+            });
+        }
+        self.end(&flight);
+        Job::Pass(flight)
+    }
+
+    /// Runs a pass by itself.
+    fn pass(
+        &mut self,
+        flight: &mut Flight,
+        run: impl FnOnce(&mut Self, &mut Flight) -> Result<(), Error>,
+    ) {
+        self.submit(flight, run);
+        self.end(flight);
+    }
+
+    /// Calls `run` with the edits of passes that did not run before, if no device before has failed the pass. Where it
+    /// does not run, its own edits are made with the next one.
+    fn submit<T>(
+        &mut self,
+        flight: &mut Flight,
+        run: impl FnOnce(&mut Self, &mut Flight) -> Result<T, Error>,
+    ) -> Option<T> {
         if let Some(failed) = self.failed.take() {
             flight.error.get_or_insert(failed);
         }
+        let mut ran = None;
         if flight.error.is_none() {
             flight.edit_before(std::mem::take(&mut self.missed));
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.run_pass(flight, profiled)));
-            flight.error = outcome
-                .unwrap_or_else(|_| {
-                    let what = "a panic in a part of the model".to_owned();
-                    Err(Error::Device { device: self.device.clone(), what })
-                })
-                .err();
+            ran = self.guarded(flight, run);
         }
         if flight.error.is_some() {
             // a pass that the device refused may have made none of its edits
             flight.miss(usize::MAX, &mut self.missed);
         }
+        ran
+    }
+
+    /// Calls `run`, whose failure is that of the pass.
+    fn guarded<T>(
+        &mut self,
+        flight: &mut Flight,
+        run: impl FnOnce(&mut Self, &mut Flight) -> Result<T, Error>,
+    ) -> Option<T> {
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(self, flight)));
+        let outcome = outcome.unwrap_or_else(|_| {
+            let what = "a panic in a part of the model".to_owned();
+            Err(Error::Device { device: self.device.clone(), what })
+        });
+        outcome.map_err(|error| flight.error = Some(error)).ok()
+    }
+
+    /// Publishes the tokens of a pass that has gone through all devices.
+    fn end(&self, flight: &Flight) {
         if self.is_last {
             let done = flight.error.is_none();
             self.tokens.finish(flight.sampled_tokens().filter(|_| done));
         }
     }
 
-    fn run_pass(&mut self, flight: &mut Flight, profiled: Option<usize>) -> Result<(), Error> {
-        let mut known = None;
-        let reads = self.reads_tokens && !self.is_last;
-        if reads && flight.sampled_rows().next().is_some() {
-            let tokens = self.tokens.after(flight.after, flight.sampled_rows());
-            known = Some(tokens.ok_or_else(|| {
-                Error::Pass(
-                    "tokens of an earlier pass, which the last device did not run".to_owned(),
-                )
-            })?);
+    /// Whether a pass reads tokens that the last device samples.
+    fn needs_tokens(&self, flight: &Flight) -> bool {
+        self.reads_tokens && !self.is_last && flight.sampled_rows().next().is_some()
+    }
+
+    /// The tokens that a pass reads, once they are known; `None` if it reads none of other devices.
+    fn known_tokens(&self, flight: &Flight) -> Result<Option<Vec<u32>>, Error> {
+        if !self.needs_tokens(flight) {
+            return Ok(None);
         }
-        let executable = &mut self.executable;
-        let (known, flags) = (known.as_deref(), [self.has_effort, self.is_last]);
-        if let Some(passes) = profiled {
-            let profile =
-                flight.with_pass(known, flags, |pass| executable.profile(pass, passes))?;
-            flight.profiles.push(profile);
-        }
-        let ticket = flight.with_pass(known, flags, |pass| executable.submit(pass))?;
+        let tokens = self.tokens.after(flight.after, flight.sampled_rows());
+        tokens.map(Some).ok_or_else(|| {
+            Error::Pass("tokens of an earlier pass, which the last device did not run".to_owned())
+        })
+    }
+
+    fn submit_pass(&mut self, flight: &mut Flight) -> Result<Ticket, Error> {
+        let known = self.known_tokens(flight)?;
+        let (executable, flags) = (&mut self.executable, [self.has_effort, self.is_last]);
+        flight.with_pass(known.as_deref(), flags, |pass| executable.submit(pass))
+    }
+
+    /// Measures a pass, and runs it.
+    fn profile(&mut self, flight: &mut Flight, passes: usize) -> Result<(), Error> {
+        let known = self.known_tokens(flight)?;
+        let (executable, flags) = (&mut self.executable, [self.has_effort, self.is_last]);
+        let profile =
+            flight.with_pass(known.as_deref(), flags, |pass| executable.profile(pass, passes))?;
+        flight.profiles.push(profile);
+        let ticket = flight.with_pass(known.as_deref(), flags, |pass| executable.submit(pass))?;
         flight.keep(&executable.take(ticket)?);
         Ok(())
     }

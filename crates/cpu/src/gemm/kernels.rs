@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::activations::Block;
 use super::job::Job;
 use super::panel::{Panel, panel, prefetch_job};
-use super::prefetch::{ROW_LEAD, ROWS_LEAD, RangePrefetch, WIDE_ROW_LEAD, prefetch_packed};
+use super::prefetch::{ROWS_LEAD, RangePrefetch, prefetch_packed, row_lead};
 use super::tile::{BLOCK, CHUNK, Coding, Format, Tile, block_rows};
 use super::vectors::{Codes, Rows, Vectors};
 use crate::memory::prefetch::{Level, prefetch};
@@ -39,6 +39,7 @@ pub(super) const MOST_IN_TURN: usize = 16;
 #[inline(always)]
 pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
     let mut prefetch = prefetch_job(job, S::LANES);
+    let lead = row_lead(S::LANES);
     let mut row = job.rows.start;
     while row < job.rows.end {
         // SAFETY: the caller's promise; there are as many blocks in a row of weights as in one
@@ -58,7 +59,6 @@ pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
                         let bytes = S::LANES * F::DTYPE.block_bytes() / groups;
                         if F::PACKED {
                             let from = block.first.wrapping_add(group * bytes);
-                            let lead = if S::LANES == 16 { WIDE_ROW_LEAD } else { ROW_LEAD };
                             prefetch_packed(from, bytes, lead);
                         } else {
                             prefetch.advance(bytes);

@@ -161,6 +161,8 @@ fn other_passes_on_a_gpu() {
         return;
     };
     let gpu = pelton::gpu::Gpu::open_checked(&adapter).unwrap();
-    states_of_the_pass_before(&gpu);
-    values_of_partners(&gpu, true);
+    for gpu in [gpu.clone(), gpu.with_persistent(1, 60_000, 4)] {
+        states_of_the_pass_before(&gpu);
+        values_of_partners(&gpu, true);
+    }
 }

@@ -127,6 +127,12 @@ fn drafts_on_a_gpu() {
     };
     let gpu = pelton::gpu::Gpu::open_checked(&adapter).unwrap();
     right_drafts(&gpu, 4);
+    if adapter.has_coherent_buffers() {
+        // one workgroup waits for nobody, and Mesa ends a loop after 65,535 turns
+        let persistent = gpu.clone().with_persistent(1, 60_000, 4);
+        right_drafts(&persistent, 4);
+        assert!(persistent.persistent_passes() > 100, "passes ran by dispatches");
+    }
     // it has recurrent states, and by far the most to compile
     wrong_drafts(&gpu, &["qwen3.5"], 3);
 }

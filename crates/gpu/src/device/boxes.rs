@@ -1,9 +1,12 @@
-//! Memory of the host that a GPU copies to and from in the middle of a pass.
+//! Memory of the host that a GPU copies to and from in the middle of a pass, or reads while a kernel runs.
 //!
 //! Vulkan's memory stays mapped, and the host reads and writes it without a call of the driver. Elsewhere, and where the
 //! memory is not coherent, it is a buffer that is mapped each time, and a write to the queue.
 
-use std::ptr::NonNull;
+use std::{
+    ptr::NonNull,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use pelton_graph::Error;
 
@@ -27,7 +30,13 @@ impl Inbox {
     /// An inbox of so many bytes, which stays mapped if the driver allows that and `lasting` asks for it.
     pub(crate) fn new(device: &Device, bytes: u64, lasting: bool) -> Result<Self, Error> {
         let usage = wgpu::BufferUsages::COPY_DST;
-        if let Some((buffer, mapped)) = Mapped::new(device, bytes, usage, lasting) {
+        let uses = wgpu::BufferUses::MAP_READ
+            | wgpu::BufferUses::COPY_DST
+            | wgpu::BufferUses::STORAGE_READ_ONLY;
+        let bound = usage | wgpu::BufferUsages::STORAGE;
+        if let Some((buffer, mapped)) =
+            lasting.then(|| Mapped::new(device, bytes, bound, uses)).flatten()
+        {
             return Ok(Self { buffer, mapped: Some(mapped) });
         }
         let usage = usage | wgpu::BufferUsages::MAP_READ;
@@ -48,6 +57,11 @@ impl Inbox {
             let read = wgpu::BufferTransition { buffer: &self.buffer, state };
             encoder.transition_resources([read].into_iter(), std::iter::empty());
         }
+    }
+
+    /// The memory, if it stays mapped. A kernel to which it is bound begins when the copies to it have ended.
+    pub(crate) fn lasting(&self) -> Option<&wgpu::Buffer> {
+        self.mapped.as_ref().map(|_| &self.buffer)
     }
 
     /// Asks for the first `bytes`, after the submission of the copy.
@@ -91,7 +105,10 @@ impl Outbox {
     /// An outbox of so many bytes, as [`Inbox::new`].
     pub(crate) fn new(device: &Device, bytes: u64, lasting: bool) -> Result<Self, Error> {
         let usage = wgpu::BufferUsages::COPY_SRC;
-        if let Some((buffer, mapped)) = Mapped::new(device, bytes, usage, lasting) {
+        let uses = wgpu::BufferUses::MAP_WRITE | wgpu::BufferUses::COPY_SRC;
+        if let Some((buffer, mapped)) =
+            lasting.then(|| Mapped::new(device, bytes, usage, uses)).flatten()
+        {
             return Ok(Self { buffer, mapped: Some(mapped) });
         }
         let usage = usage | wgpu::BufferUsages::COPY_DST;
@@ -120,6 +137,61 @@ impl Outbox {
     }
 }
 
+/// A word that the host and a running kernel share: one of them sets it, and the other one reads it.
+#[derive(Debug)]
+pub(crate) struct Word {
+    buffer: wgpu::Buffer,
+    mapped: Mapped,
+}
+
+impl Word {
+    /// A word of 0 that the host sets; `None` where no such memory stays mapped.
+    pub(crate) fn of_host(device: &Device) -> Option<Self> {
+        Self::new(device, wgpu::BufferUses::MAP_WRITE)
+    }
+
+    /// A word of 0 that a kernel sets, in memory that the host reads fast; `None` as above.
+    pub(crate) fn of_gpu(device: &Device) -> Option<Self> {
+        Self::new(device, wgpu::BufferUses::MAP_READ)
+    }
+
+    fn new(device: &Device, map: wgpu::BufferUses) -> Option<Self> {
+        let uses = map | wgpu::BufferUses::STORAGE_READ_WRITE;
+        let (buffer, mapped) = Mapped::new(device, 4, wgpu::BufferUsages::STORAGE, uses)?;
+        Some(Self { buffer, mapped })
+    }
+
+    /// The buffer, an `atomic<u32>` of kernels.
+    pub(crate) const fn buffer(&self) -> &wgpu::Buffer {
+        &self.buffer
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    ///
+    /// If the device is lost.
+    pub(crate) fn get(&self, device: &Device) -> Result<u32, Error> {
+        self.with(|word| word.load(Ordering::Acquire)).ok_or_else(|| gone(device))
+    }
+
+    /// Sets it.
+    ///
+    /// # Errors
+    ///
+    /// If the device is lost.
+    pub(crate) fn set(&self, device: &Device, value: u32) -> Result<(), Error> {
+        self.with(|word| word.store(value, Ordering::Release)).ok_or_else(|| gone(device))
+    }
+
+    fn with<T>(&self, call: impl FnOnce(&AtomicU32) -> T) -> Option<T> {
+        with(&self.buffer, || {
+            // SAFETY: the memory has a word, aligned as buffers are, `with` keeps it, and all uses are atomic
+            call(unsafe { AtomicU32::from_ptr(self.mapped.memory.cast().as_ptr()) })
+        })
+    }
+}
+
 fn gone(device: &Device) -> Error {
     device.fail("the memory that it shares with the host is gone".to_owned())
 }
@@ -140,16 +212,11 @@ impl Mapped {
         device: &Device,
         bytes: u64,
         usage: wgpu::BufferUsages,
-        lasting: bool,
+        uses: wgpu::BufferUses,
     ) -> Option<(wgpu::Buffer, Self)> {
         use wgpu::hal::{Device as _, api::Vulkan};
 
         let size = bytes.max(4).next_multiple_of(4);
-        let is_inbox = usage.contains(wgpu::BufferUsages::COPY_DST);
-        let uses = match is_inbox {
-            true => wgpu::BufferUses::MAP_READ | wgpu::BufferUses::COPY_DST,
-            false => wgpu::BufferUses::MAP_WRITE | wgpu::BufferUses::COPY_SRC,
-        };
         let label = Some("values between the host and the GPU");
         let descriptor = wgpu::hal::BufferDescriptor {
             label,
@@ -157,9 +224,6 @@ impl Mapped {
             usage: uses,
             memory_flags: wgpu::hal::MemoryFlags::PREFER_COHERENT,
         };
-        if !lasting {
-            return None;
-        }
         // SAFETY: the handle is used for one buffer, and the guard keeps the device alive
         let vulkan = unsafe { device.device.as_hal::<Vulkan>() }?;
         // SAFETY: the size is not 0, and the buffer goes to the device that it is of
@@ -183,7 +247,12 @@ impl Mapped {
 
     /// Metal's devices share their memory with the host, and browsers have no such memory.
     #[cfg(any(target_vendor = "apple", target_family = "wasm"))]
-    fn new(_: &Device, _: u64, _: wgpu::BufferUsages, _: bool) -> Option<(wgpu::Buffer, Self)> {
+    fn new(
+        _: &Device,
+        _: u64,
+        _: wgpu::BufferUsages,
+        _: wgpu::BufferUses,
+    ) -> Option<(wgpu::Buffer, Self)> {
         None
     }
 
@@ -208,17 +277,17 @@ impl Mapped {
 
 /// Calls a function while the buffer cannot lose its memory; `None` if it has lost it.
 #[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
-fn with(buffer: &wgpu::Buffer, call: impl FnOnce()) -> Option<()> {
+fn with<T>(buffer: &wgpu::Buffer, call: impl FnOnce() -> T) -> Option<T> {
     // SAFETY: the handle is not used, and its guard keeps the memory
     let guard = unsafe { buffer.as_hal::<wgpu::hal::api::Vulkan>() }?;
-    call();
+    let result = call();
     drop(guard);
-    Some(())
+    Some(result)
 }
 
 /// Nothing is mapped here.
 #[cfg(any(target_vendor = "apple", target_family = "wasm"))]
-fn with(_: &wgpu::Buffer, _: impl FnOnce()) -> Option<()> {
+fn with<T>(_: &wgpu::Buffer, _: impl FnOnce() -> T) -> Option<T> {
     None
 }
 

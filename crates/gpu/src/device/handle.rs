@@ -18,7 +18,7 @@ use crate::device::{
     checks::{Checks, poisoned},
     pipeline::Kernel,
     source::{Access, KernelSource},
-    wait::{Submission, block_on, spin, wait},
+    wait::{Submission, block_on, has_ended, spin, wait},
 };
 
 /// Maximum time of a wait, after which the GPU counts as lost: far longer than any pass.
@@ -41,6 +41,8 @@ pub(crate) struct Device {
     checks: Checks,
     failures: Arc<Failures>,
     created: AtomicU64,
+    /// Passes that were submitted with persistent kernels.
+    pub(crate) persisted: AtomicU64,
 }
 
 impl Device {
@@ -119,7 +121,13 @@ impl Device {
             checks,
             failures,
             created: AtomicU64::new(0),
+            persisted: AtomicU64::new(0),
         }))
+    }
+
+    /// Whether it has memory of its own.
+    pub(crate) fn is_discrete(&self) -> bool {
+        self.adapter.kind() == Kind::Discrete
     }
 
     /// Bytes that can be allocated at this time, if known.
@@ -331,10 +339,15 @@ impl Device {
         self.poll(Some(submission))
     }
 
-    /// Waits for all work up to a submission, which is soon over and the last one: at first without sleep.
+    /// Waits for all work up to a submission, which is soon over: at first without sleep.
     pub(crate) fn wait_soon(&self, submission: &Submission) -> Result<(), Error> {
-        spin(&self.device);
+        spin(&self.device, submission);
         self.poll(Some(submission))
+    }
+
+    /// Whether a submission has ended.
+    pub(crate) fn has_ended(&self, submission: &Submission) -> bool {
+        has_ended(&self.device, submission)
     }
 
     /// Calls the callbacks of what the GPU has done, without a wait.

@@ -14,7 +14,7 @@ mod source;
 mod wait;
 
 pub use adapters::{Adapter, Kind, adapters, choose, others_like};
-pub(crate) use boxes::{Inbox, Outbox};
+pub(crate) use boxes::{Inbox, Outbox, Word};
 pub(crate) use buffer_list::BufferList;
 pub(crate) use capabilities::Capabilities;
 pub(crate) use checks::Checks;

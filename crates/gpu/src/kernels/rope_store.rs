@@ -167,13 +167,18 @@ impl RopeStore {
 
     /// The WGSL of the kernel.
     pub(crate) fn source(&self) -> Result<KernelSource, Error> {
+        self.phase(THREADS)
+    }
+
+    /// The WGSL of the same kernel in workgroups of `threads` threads.
+    pub(crate) fn phase(&self, threads: usize) -> Result<KernelSource, Error> {
         let none = Caches { kv_heads: 0, kv: KvType::F32, table: 0 };
         template::render(
             "rope_store.wgsl",
             context! {
                 heads => self.heads,
                 staged => STAGED,
-                threads => THREADS,
+                threads,
                 ..context! {
                     ..self.prepare.parameters(),
                     ..self.store.unwrap_or(none).parameters(self.head_dim, self.head_dim, false)

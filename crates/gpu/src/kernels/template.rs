@@ -31,6 +31,7 @@ const FILES: &[(&str, &str)] = &[
     ("rank_merge.wgsl", include_str!("rank_merge.wgsl")),
     ("rank_order.wgsl", include_str!("rank_order.wgsl")),
     ("rank_parts.wgsl", include_str!("rank_parts.wgsl")),
+    ("awake.wgsl", include_str!("awake.wgsl")),
     ("bandwidth.wgsl", include_str!("bandwidth.wgsl")),
     ("bucket_cutoff.wgsl", include_str!("bucket_cutoff.wgsl")),
     ("bucket_product.wgsl", include_str!("bucket_product.wgsl")),

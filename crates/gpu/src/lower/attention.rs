@@ -106,7 +106,11 @@ impl<'a> Lowering<'a> {
         buffers: &BufferList<'_>,
     ) -> Result<Dispatch, Error> {
         let grid = Grid::Rows { x: step.groups(1)[0], batch: 1 };
-        self.call("rope_store", &step.source()?, buffers, grid)
+        let source = match self.options.phases {
+            Some(phases) => step.phase(phases.threads)?,
+            None => step.source()?,
+        };
+        self.call("rope_store", &source, buffers, grid)
     }
 
     /// Attention of queries after norms and rotation.

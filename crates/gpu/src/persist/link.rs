@@ -5,8 +5,8 @@
 //! computes, bit for bit. The phases share
 //!
 //! - buffers. A buffer that one phase writes and another reads is one variable for both,
-//!   `@coherent`, of vectors of four; a phase that has it as single floats gets the vectors'
-//!   elements;
+//!   `@coherent`. Floats are vectors of four; a phase that has them as single floats gets the
+//!   vectors' elements. A cache has one type in all phases;
 //! - workgroup memory. Variables of one type are one variable of the greatest length, since no phase
 //!   expects what an earlier one left there.
 
@@ -215,8 +215,9 @@ fn declare_buffer<'a>(
     let mut types: Vec<&str> = joined.uses.iter().map(|(.., ty)| *ty).collect();
     types.sort_unstable();
     types.dedup();
-    if exchanged {
-        if types.iter().any(|ty| *ty != FLOATS && *ty != FOURS) || !bound.len().is_multiple_of(16) {
+    let of_floats = types.iter().all(|ty| *ty == FLOATS || *ty == FOURS);
+    if exchanged && (types.len() > 1 || of_floats) {
+        if !of_floats || !bound.len().is_multiple_of(16) {
             return Err(format!("an exchange of {types:?}, {} bytes", bound.len()));
         }
         types = vec![FOURS];

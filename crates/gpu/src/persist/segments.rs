@@ -1,8 +1,8 @@
-//! The segments of a pass of one row: runs of steps that are one persistent kernel each.
+//! The segments of a pass of few rows: runs of steps that are one persistent kernel each.
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
-use pelton_graph::{BufferId, Error, Op, Plan};
+use pelton_graph::{BufferId, Error, Op, Phase as PassPhase, Plan, Rows};
 
 use crate::{
     device::{Device, Kernel},
@@ -22,20 +22,31 @@ pub(super) const BYTES: u64 = 4 * 96;
 /// The index of the word that is not 0 once a spin has run out.
 pub(super) const DEAD: usize = 32;
 
-/// A pass of one row in which the steps of each layer are one dispatch.
+/// The persistent kernels of a plan: of one pass or more, which differ in their rows.
 #[derive(Debug)]
-pub(crate) struct Persistent {
+pub(crate) struct Persistent(Vec<PersistentPass>);
+
+/// The rows of a pass: one that is alone, or several of which some are of one slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PassRows {
+    pub(crate) count: usize,
+    /// Rows whose effort is below 1.
+    pub(crate) below: usize,
+}
+
+/// A pass of few rows in which the steps of each layer are one dispatch.
+#[derive(Debug)]
+pub(crate) struct PersistentPass {
+    pub(super) rows: PassRows,
     items: Vec<Item>,
     words: wgpu::Buffer,
     /// The upper bound of positions, exclusive, at which it is used.
     most: usize,
-    /// Rows whose effort is below 1: the row or none.
-    below: usize,
 }
 
 /// Persistent kernels that are still to be compiled.
 pub(super) struct Lowered {
-    pub(super) persistent: Persistent,
+    pub(super) pass: PersistentPass,
     pub(super) kernels: Vec<Arc<Kernel>>,
 }
 
@@ -63,19 +74,44 @@ struct Variant {
     groups: u32,
 }
 
-/// A pass of one row at a position below `bound`; `below` is 1 if its effort is below 1, else 0.
-pub(super) const fn alone(bound: usize, below: usize) -> StepShape {
-    StepShape { rows: 1, bound, tiles: 0, distinct: true, sequences: 1, below }
+impl PassRows {
+    /// One row of effort 1.
+    pub(crate) const ALONE: Self = Self::full(1);
+    /// One row of an effort below 1.
+    pub(crate) const BELOW: Self = Self { count: 1, below: 1 };
+
+    /// So many rows of effort 1.
+    pub(crate) const fn full(count: usize) -> Self {
+        Self { count, below: 0 }
+    }
+
+    /// The shape of a pass at positions below `bound`.
+    pub(super) const fn shape(self, bound: usize) -> StepShape {
+        let Self { count: rows, below } = self;
+        StepShape { rows, bound, tiles: 0, distinct: rows == 1, sequences: 1, below }
+    }
 }
 
 impl Persistent {
-    /// Lowers the steps of a pass of one row, at positions below `context`, for kernels of this
-    /// launch. `below` rows have an effort below 1. `None` if no two steps can be one kernel.
+    /// `None` without a pass.
+    pub(super) fn new(passes: Vec<PersistentPass>) -> Option<Self> {
+        (!passes.is_empty()).then_some(Self(passes))
+    }
+
+    /// The kernels of a pass of these rows.
+    pub(crate) fn of(&self, rows: PassRows) -> Option<&PersistentPass> {
+        self.0.iter().find(|pass| pass.rows == rows)
+    }
+}
+
+impl PersistentPass {
+    /// Lowers the steps of a pass of these rows, at positions below `context`, for kernels of this
+    /// launch. `None` if no two steps can be one kernel.
     pub(super) fn lower(
         loaded: &Loaded<'_>,
         launch: &Launch,
+        rows: PassRows,
         context: usize,
-        below: usize,
     ) -> Result<Option<Lowered>, Error> {
         let Loaded { device, plan, .. } = *loaded;
         let &Launch { threads, groups, stage, early, turns: _ } = launch;
@@ -85,32 +121,35 @@ impl Persistent {
             dense: false,
         };
         let mut kernels = KernelCache::default();
-        let mut steps = Lowering::new(loaded, options, &mut kernels).steps(RowClass::One, true)?;
-        steps.iter_mut().for_each(|calls| calls.retain(|call| call.when.holds(1, below)));
+        let PassRows { count, below } = rows;
+        let class = RowClass::of(PassPhase::Decode, count, false);
+        let mut steps = Lowering::new(loaded, options, &mut kernels).steps(class, count == 1)?;
+        steps.iter_mut().for_each(|calls| calls.retain(|call| call.when.holds(count, below)));
         let words = device.buffer("words of the grid barrier", BYTES)?;
         let mut builder =
-            Builder { device, launch, context, below, words: &words, kernels: HashMap::new() };
+            Builder { device, launch, rows, context, words: &words, kernels: HashMap::new() };
         let mut items = Vec::new();
-        for run in runs(plan, &steps, launch) {
+        for run in runs(plan, &steps, launch, count) {
             builder.items(&steps, run, &mut items)?;
         }
         let kernels: Vec<Arc<Kernel>> = builder.kernels.into_values().collect();
         // beyond the context a segment lacks its variant for several KV splits
-        let persistent = Self { items, words, most: context, below };
-        Ok((!kernels.is_empty()).then_some(Lowered { persistent, kernels }))
+        let pass = Self { rows, items, words, most: context };
+        Ok((!kernels.is_empty()).then_some(Lowered { pass, kernels }))
     }
 
-    /// Records a pass at a position below `bound`, with the dispatches of each step.
-    pub(crate) fn record(
+    /// Records a pass at positions below `bound`; `step` gives the dispatches of a step.
+    pub(crate) fn record<'a>(
         &self,
         pass: &mut wgpu::ComputePass<'_>,
         bound: usize,
-        steps: &[Vec<Dispatch>],
+        step: impl Fn(usize) -> Option<StepDispatches<'a>>,
     ) {
-        let shape = alone(bound, self.below);
         for item in &self.items {
             match item {
-                Item::Step(i) => StepDispatches { calls: &steps[*i], shape }.record(pass),
+                Item::Step(i) => {
+                    step(*i).inspect(|step| step.record(pass));
+                }
                 Item::Segment(segment) => segment.record(pass, bound),
             }
         }
@@ -137,7 +176,6 @@ impl Persistent {
     }
 
     /// Dispatches of the segments.
-    #[cfg(test)]
     pub(crate) fn segments(&self) -> usize {
         self.items.iter().filter(|item| matches!(item, Item::Segment(_))).count()
     }
@@ -145,9 +183,15 @@ impl Persistent {
 
 #[cfg(test)]
 impl Persistent {
+    /// Numbers of rows of the passes, and the dispatches of their segments.
+    pub(crate) fn passes(&self) -> Vec<(usize, usize)> {
+        self.0.iter().map(|pass| (pass.rows.count, pass.segments())).collect()
+    }
+
     /// The WGSL of the segments' kernels.
     pub(crate) fn sources(&self) -> std::collections::BTreeSet<&str> {
-        let segments = self.items.iter().filter_map(|item| match item {
+        let items = self.0.iter().flat_map(|pass| &pass.items);
+        let segments = items.filter_map(|item| match item {
             Item::Segment(segment) => Some([&segment.one].into_iter().chain(&segment.more)),
             Item::Step(_) => None,
         });
@@ -165,8 +209,9 @@ impl Segment {
 }
 
 /// The ranges of steps that can be one kernel each, and the other steps alone. A range ends where a
-/// layer does, so that layers have equal kernels, and before the logits.
-fn runs(plan: &Plan, steps: &[Vec<Dispatch>], launch: &Launch) -> Vec<Range<usize>> {
+/// layer does, so that layers have equal kernels, and before the logits. Of several rows any number may
+/// be selected, so their steps are not linked.
+fn runs(plan: &Plan, steps: &[Vec<Dispatch>], launch: &Launch, rows: usize) -> Vec<Range<usize>> {
     let writer = |id: BufferId, before: usize| {
         plan.steps[..before].iter().rposition(|step| step.outputs.contains(&id))
     };
@@ -186,7 +231,8 @@ fn runs(plan: &Plan, steps: &[Vec<Dispatch>], launch: &Launch) -> Vec<Range<usiz
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut open = false;
     for (i, calls) in steps.iter().enumerate() {
-        let fits = fits(calls);
+        let counted = rows == 1 || plan.step_rows(&plan.steps[i]) == Rows::All;
+        let fits = counted && fits(calls);
         match runs.last_mut() {
             Some(run) if open && fits && !begins.contains(&i) => run.end = i + 1,
             _ => runs.push(i..i + 1),
@@ -199,8 +245,8 @@ fn runs(plan: &Plan, steps: &[Vec<Dispatch>], launch: &Launch) -> Vec<Range<usiz
 struct Builder<'a> {
     device: &'a Device,
     launch: &'a Launch,
+    rows: PassRows,
     context: usize,
-    below: usize,
     words: &'a wgpu::Buffer,
     /// Kernels by their source.
     kernels: HashMap<String, Arc<Kernel>>,
@@ -249,7 +295,7 @@ impl Builder<'_> {
         calls: impl Iterator<Item = &'c Dispatch>,
         bound: usize,
     ) -> Result<Option<Variant>, Error> {
-        let shape = alone(bound, self.below);
+        let shape = self.rows.shape(bound);
         let phases: Vec<Phase<'_>> = calls
             .filter_map(|call| {
                 let groups = call.groups(&shape)?;

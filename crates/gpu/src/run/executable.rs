@@ -35,7 +35,7 @@ use crate::{
         in_flight::{DEPTH, InFlight},
         memory::{
             States, allocate_caches, attentions, before_len, check_memory, compare, hidden_len,
-            logits_len,
+            logits_len, saved_len,
         },
     },
     weights::{Sources, Weights, shared_bytes},
@@ -69,9 +69,8 @@ pub(super) struct GpuExecutable {
     selects: bool,
     /// The dispatches of each step of a decoding pass over a single row, selected where steps select.
     alone: Vec<Vec<Dispatch>>,
-    /// The kernels of such passes whose layers are one dispatch each, if they are used: for rows of effort 1, and
-    /// for those below.
-    persistent: [Option<Persistent>; 2],
+    /// The kernels of passes of few rows whose layers are one dispatch each, if they are used.
+    persistent: Option<Persistent>,
     redo: Redo,
     /// The parts of the plan whose weights the host has, if there are any.
     host: Option<Host>,
@@ -149,7 +148,8 @@ impl GpuExecutable {
         };
         let Lowered { alone, classes, persistent } =
             Lowered::new(&loaded, &limits, tuning, persistent)?;
-        let redo = Redo::new(&device, &inputs, persistent.iter().any(Option::is_some))?;
+        let saved = 4 * saved_len(&plan, &limits) as u64;
+        let redo = Redo::new(&device, &inputs, persistent.is_some(), saved)?;
         let logits = &buffers[plan.logits.0];
         let pass_buffers = SampleBuffers { logits, recent: &inputs.recent, rows: &inputs.rows };
         let sample = Sample::new(
@@ -174,7 +174,8 @@ impl GpuExecutable {
         let own = Own::new(&device, &plan, &limits, &buffers, &inputs);
         let bytes_before = 4 * before_len(&plan, &limits) as u64;
         let states_before = device.buffer("hidden states of the pass before", bytes_before)?;
-        let in_flight = InFlight::new(&device, bytes)?;
+        let is_part = !plan.entry.is_empty() || !plan.exit.is_empty();
+        let in_flight = InFlight::new(&device, bytes, is_part)?;
         device.wait()?;
         compare(&device, &needs, before);
         let selects = plan.steps.iter().any(|step| plan.step_rows(step) == Rows::Selected);
@@ -224,6 +225,7 @@ impl GpuExecutable {
         }
         pass.check(&self.plan, &self.limits, &self.tables)?;
         pass.check_other(self.own.begin(), self.partner_rows())?;
+        self.check_partner(pass)?;
         let most = self.limits.decode_rows();
         if pass.phase == Phase::Decode && pass.rows.len() > most {
             let rows = pass.rows.len();
@@ -347,7 +349,8 @@ impl Executable for GpuExecutable {
     fn submit(&mut self, pass: &Pass<'_>) -> Result<Ticket, Error> {
         self.in_flight.check_free(pass.logits() > 0)?;
         self.check_host(pass)?;
-        if pass.draws_later() {
+        let finds_states = self.finds_states(pass);
+        if pass.draws_later() || (finds_states && pass.rows.len() > self.limits.decode_rows()) {
             self.settle(None)?;
         }
         let (shape, words) = self.begin(pass)?;
@@ -356,9 +359,10 @@ impl Executable for GpuExecutable {
         let run = Run {
             first,
             // a draw that follows is not repeated
-            persists: shape.alone && self.persistent_of(&shape).is_some() && !pass.draws_later(),
+            persists: self.kernels_of(&shape).is_some() && !pass.draws_later(),
             logits: wanted_logits(pass, &shape),
             keeps_hidden: pass.keeps_hidden,
+            finds_states,
             copies: Copies::of(pass),
             shape,
             call,
@@ -367,11 +371,17 @@ impl Executable for GpuExecutable {
         let given = self.given(&run, words, pass.hidden.given());
         let mut encoder = self.device.device.create_command_encoder(&Default::default());
         self.enter_last(&mut encoder, &run.shape);
-        let recorded = self.recorded(&run, encoder, given.as_ref());
+        self.find(&mut encoder, &run.copies, given.as_ref());
+        let mut recorded = self.recorded(&run, encoder);
+        if self.host.is_some() {
+            recorded.finish(&self.device);
+            self.finish_host()?;
+        }
         let ticket = self.in_flight.submit(&self.device, recorded, call, pass.repeat)?;
+        self.release_host()?;
         self.redo.given.push_back(given);
         self.written.advance(pass);
-        self.own.end(pass.rows.len());
+        self.own.end(pass.rows.len(), self.in_flight.is_settled());
         if let ([row], true) = (pass.rows, pass.draws_later()) {
             self.in_flight.await_draw(*row);
         }

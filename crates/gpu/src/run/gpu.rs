@@ -1,6 +1,6 @@
 //! A GPU as a backend.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use pelton_graph::{
     Backend, EffortMode, Error, Executable, HostExecutables, Limits, Needs, Op, Plan, Rates, Rows,
@@ -61,11 +61,17 @@ impl Gpu {
         Self { persistent: Mode::Off, ..self }
     }
 
-    /// The same GPU with persistent kernels of this many workgroups wherever their logits are right,
-    /// faster or not, and with at most `turns` turns of a spin: for tests.
+    /// The same GPU with persistent kernels of this many workgroups wherever their results are right,
+    /// faster or not, and with at most `turns` turns of a spin, for passes of up to so many rows: for
+    /// tests.
     #[must_use]
-    pub fn with_persistent(self, groups: usize, turns: u32) -> Self {
-        Self { persistent: Mode::Forced { groups, turns }, ..self }
+    pub fn with_persistent(self, groups: usize, turns: u32, rows: usize) -> Self {
+        Self { persistent: Mode::Forced { groups, turns, rows }, ..self }
+    }
+
+    /// The number of passes, of all loads, that were submitted with persistent kernels.
+    pub fn persistent_passes(&self) -> u64 {
+        self.device.persisted.load(Ordering::Relaxed)
     }
 }
 

@@ -33,6 +33,8 @@ pub(crate) struct InFlight {
     hidden: Vec<wgpu::Buffer>,
     passes: VecDeque<InFlightPass>,
     next: u64,
+    /// Whether another device waits for the results, so that a wait must not sleep at first.
+    hurries: bool,
 }
 
 /// One pass in flight.
@@ -71,6 +73,14 @@ pub(crate) struct Recorded {
     pub(crate) dead: Option<(wgpu::Buffer, u64)>,
 }
 
+impl Recorded {
+    /// Ends what is recorded so far, which takes longer than the commands that a submission adds.
+    pub(crate) fn finish(&mut self, device: &Device) {
+        let more = device.device.create_command_encoder(&Default::default());
+        self.steps = Some(std::mem::replace(&mut self.encoder, more).finish());
+    }
+}
+
 impl InFlight {
     /// Bytes that [`new`](Self::new) allocates.
     pub(crate) fn bytes([sample_bytes, logits_bytes, hidden_bytes]: [u64; 3]) -> u64 {
@@ -78,10 +88,12 @@ impl InFlight {
         each.saturating_mul(DEPTH as u64).saturating_add(logits_bytes)
     }
 
-    /// Allocates buffers for up to as many bytes of samples, logits and hidden states of each pass.
+    /// Allocates buffers for up to as many bytes of samples, logits and hidden states of each pass. Another device waits
+    /// for the results if it `hurries`.
     pub(crate) fn new(
         device: &Device,
         [sample_bytes, logits_bytes, hidden_bytes]: [u64; 3],
+        hurries: bool,
     ) -> Result<Self, Error> {
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let buffer = |label, bytes| device.buffer_for(label, bytes, usage);
@@ -99,6 +111,7 @@ impl InFlight {
                 .collect::<Result<_, _>>()?,
             passes: VecDeque::with_capacity(DEPTH),
             next: 0,
+            hurries,
         })
     }
 
@@ -206,7 +219,7 @@ impl InFlight {
                 break;
             }
             if pass.persistent {
-                device.wait_until(&pass.submission)?;
+                wait(device, &pass.submission, self.hurries)?;
                 pass.persistent = false;
                 let mut word = [0; 4];
                 let outcome = read(device, &self.dead[pass.buffer], &mut word);
@@ -216,6 +229,11 @@ impl InFlight {
             }
         }
         Ok(died)
+    }
+
+    /// Whether no pass can turn out to be one that runs again.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.passes.iter().any(|pass| pass.persistent)
     }
 
     /// The number of passes in flight.
@@ -299,7 +317,7 @@ impl InFlight {
         let Some(pass) = self.passes.pop_front() else {
             return Err(Error::Pass(format!("{ticket:?} is not the oldest in flight")));
         };
-        let waited = device.wait_until(&pass.submission);
+        let waited = wait(device, &pass.submission, self.hurries);
         let buffer = &self.samples[pass.buffer];
         samples.resize(pass.sample_bytes as usize, 0);
         let logits: &mut [u8] = bytemuck::cast_slice_mut(logits);
@@ -350,6 +368,13 @@ impl InFlightPass {
     /// The hidden states of the pass, in elements.
     pub(crate) fn hidden_len(&self) -> usize {
         self.hidden_bytes as usize / 4
+    }
+}
+
+fn wait(device: &Device, submission: &Submission, hurries: bool) -> Result<(), Error> {
+    match hurries {
+        true => device.wait_soon(submission),
+        false => device.wait_until(submission),
     }
 }
 

@@ -264,6 +264,14 @@ pub(crate) fn before_len(plan: &Plan, limits: &Limits) -> usize {
     }
 }
 
+/// Elements of the hidden states that a decoding pass of a head takes of another pass.
+pub(crate) fn saved_len(plan: &Plan, limits: &Limits) -> usize {
+    match before_len(plan, limits) {
+        0 => 0,
+        _ => limits.decode_rows() * plan.hidden_width(),
+    }
+}
+
 /// Refuses a load that needs more than `available` bytes, and names the context that would fit.
 /// Matrices of `shared` bytes are on the GPU.
 pub(crate) fn check_memory(

@@ -5,6 +5,7 @@
 //! later calls unless the GPU is lost.
 
 mod accept;
+pub(crate) mod awake;
 pub(crate) mod bandwidth;
 pub(crate) mod executable;
 mod gpu;

@@ -83,8 +83,13 @@ impl Submission {
     }
 }
 
+/// Whether a submission has ended.
+pub(in crate::device) fn has_ended(_: &wgpu::Device, submission: &Submission) -> bool {
+    submission.0.set.load(Ordering::Relaxed)
+}
+
 /// A browser runs its events only between the calls of a worker.
-pub(in crate::device) fn spin(_: &wgpu::Device) {}
+pub(in crate::device) fn spin(_: &wgpu::Device, _: &Submission) {}
 
 /// Waits for the commands up to a submission, or for all. The browser ends those that take too long.
 pub(in crate::device) fn wait(

@@ -7,4 +7,4 @@
 mod native;
 
 pub(crate) use native::Submission;
-pub(super) use native::{block_on, spin, wait};
+pub(super) use native::{block_on, has_ended, spin, wait};

@@ -18,12 +18,18 @@ impl Submission {
     }
 }
 
-/// Looks for the end of all work for a short time, without sleep: a thread that sleeps wakes late.
-pub(in crate::device) fn spin(device: &wgpu::Device) {
+/// Whether a submission has ended.
+pub(in crate::device) fn has_ended(device: &wgpu::Device, submission: &Submission) -> bool {
+    let submission_index = Some(submission.0.clone());
+    let now = wgpu::PollType::Wait { submission_index, timeout: Some(Duration::ZERO) };
+    device.poll(now).is_ok()
+}
+
+/// Looks for the end of a submission for a short time, without sleep: a thread that sleeps wakes late.
+pub(in crate::device) fn spin(device: &wgpu::Device, until: &Submission) {
     const MOST: Duration = Duration::from_micros(500);
     let begun = Instant::now();
-    let is_over = || device.poll(wgpu::PollType::Poll).is_ok_and(|status| status.is_queue_empty());
-    while !is_over() && begun.elapsed() < MOST {
+    while !has_ended(device, until) && begun.elapsed() < MOST {
         spin_loop();
     }
 }

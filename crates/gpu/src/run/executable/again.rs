@@ -1,20 +1,34 @@
 //! Recording of passes, and passes again by dispatches after a spin of a persistent kernel ran out.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::atomic::Ordering};
 
-use pelton_graph::{Error, Phase};
+use pelton_graph::{Error, Hidden, Pass, Phase};
 
 use super::{
     GpuExecutable,
+    partner::Copies,
     redo::{Given, RING, Run},
     shape::{PassShape, PassWords},
 };
 use crate::{
-    persist::Persistent,
+    persist::{PassRows, PersistentPass},
     run::in_flight::{DEPTH, Recorded},
 };
 
 impl GpuExecutable {
+    /// The persistent kernels of a pass, if it has some: of a decoding pass of one row that is alone, or of
+    /// a few of which some are of one slot.
+    pub(super) fn kernels_of(&self, shape: &PassShape) -> Option<&PersistentPass> {
+        let few = shape.phase == Phase::Decode && !shape.distinct;
+        let rows = PassRows { count: shape.rows, below: shape.below[0] };
+        self.persistent.as_ref().filter(|_| shape.alone || few).and_then(|all| all.of(rows))
+    }
+
+    /// Whether a pass begins with hidden states of another one, of this executable or of its partner.
+    pub(super) fn finds_states(&self, pass: &Pass<'_>) -> bool {
+        !matches!(pass.hidden, Hidden::Given(_)) && !self.plan.given(pass.phase).is_empty()
+    }
+
     /// Records the steps of one pass from the first one on that did not run yet, by persistent kernels if it `persists`.
     pub(super) fn record(
         &self,
@@ -22,20 +36,16 @@ impl GpuExecutable {
         shape: &PassShape,
         (first, persists): (usize, bool),
     ) {
-        match self.persistent_of(shape) {
-            Some(persistent) if persists && persistent.covers(shape.bound) => {
-                persistent.record(pass, shape.bound, &self.alone);
+        match self.kernels_of(shape) {
+            Some(kernels) if persists && kernels.covers(shape.bound) => {
+                let step = |i: usize| self.dispatches(shape, i..i + 1).next();
+                kernels.record(pass, shape.bound, step);
             }
             _ => {
                 let steps = first..self.plan.steps.len();
                 self.dispatches(shape, steps).for_each(|step| step.record(pass));
             }
         }
-    }
-
-    /// The persistent kernels for the efforts of a pass of one row, if they are used.
-    pub(super) fn persistent_of(&self, shape: &PassShape) -> Option<&Persistent> {
-        self.persistent[usize::from(shape.below[0] > 0)].as_ref()
     }
 
     /// Records copies of the logits of some of the selected rows; returns their bytes.
@@ -70,21 +80,43 @@ impl GpuExecutable {
         Some(Given { run, words, hidden, draws, slots, pages, copy })
     }
 
-    /// Records a pass.
-    pub(super) fn recorded(
+    /// Records copies of the values of other passes that a pass begins with, and copies for its
+    /// repetition.
+    pub(super) fn find(
         &self,
-        run: &Run,
-        mut encoder: wgpu::CommandEncoder,
+        encoder: &mut wgpu::CommandEncoder,
+        copies: &Copies,
         given: Option<&Given>,
-    ) -> Recorded {
+    ) {
+        self.copy_states(encoder, copies);
         if let Some(given) = given {
             for &slot in &given.slots {
                 let (from, to) = (&self.inputs.recent, &self.redo.copies[given.copy]);
-                let at = u64::from(slot) * RING;
-                encoder.copy_buffer_to_buffer(from, at, to, at, RING);
+                copy_ring(encoder, slot, (from, to));
             }
+            self.copy_kept_states(encoder, given, |entry, kept| (entry, kept));
         }
-        self.copy_others(&mut encoder, &run.copies);
+        self.copy_tokens(encoder, copies);
+    }
+
+    /// Records copies between the entry of a pass and the kept values that it began with, in the direction
+    /// that `of` chooses.
+    fn copy_kept_states<'a>(
+        &'a self,
+        encoder: &mut wgpu::CommandEncoder,
+        given: &Given,
+        of: impl Fn(&'a wgpu::Buffer, &'a wgpu::Buffer) -> (&'a wgpu::Buffer, &'a wgpu::Buffer),
+    ) {
+        let kept = self.redo.states.get(given.copy).filter(|_| given.run.finds_states);
+        for (&id, kept) in self.plan.entry.iter().zip(kept) {
+            let bytes = 4 * given.run.shape.rows * self.plan.buffer(id).width;
+            let (from, to) = of(&self.buffers[id.0], kept);
+            encoder.copy_buffer_to_buffer(from, 0, to, 0, bytes as u64);
+        }
+    }
+
+    /// Records a pass that begins with the values in its buffers.
+    pub(super) fn recorded(&self, run: &Run, mut encoder: wgpu::CommandEncoder) -> Recorded {
         let mut shape = run.shape.clone();
         let mut logits_bytes = 0;
         let mut compute = encoder.begin_compute_pass(&Default::default());
@@ -102,8 +134,9 @@ impl GpuExecutable {
         drop(compute);
         let samples =
             (self.sample.results().clone(), self.sample.result_bytes(&run.call, run.repeat));
-        let persistent = self.persistent_of(&run.shape).filter(|_| run.persists);
-        let dead = persistent.map(|persistent| persistent.dead());
+        let kernels = self.kernels_of(&run.shape).filter(|_| run.persists);
+        let dead = kernels.map(PersistentPass::dead);
+        self.device.persisted.fetch_add(u64::from(dead.is_some()), Ordering::Relaxed);
         let kept = self.plan.kept(run.shape.phase).iter().filter(|_| run.keeps_hidden);
         let hidden = kept.map(|&id| {
             let bytes = 4 * run.shape.rows * self.plan.buffer(id).width;
@@ -123,11 +156,12 @@ impl GpuExecutable {
         if ticket.is_none() {
             self.redo.given.iter_mut().for_each(|given| *given = None);
         }
+        self.own.settle(self.in_flight.is_settled());
         Ok(())
     }
 
     fn run_again(&mut self) -> Result<(), Error> {
-        self.persistent = [None, None];
+        self.persistent = None;
         self.device.wait()?;
         let mut restored = HashSet::new();
         for index in 0..self.in_flight.len() {
@@ -140,18 +174,25 @@ impl GpuExecutable {
             let [params, state] = &given.draws;
             self.sample.write(&self.device, [params, state]);
             let mut encoder = self.device.device.create_command_encoder(&Default::default());
+            // the hidden states of a pass that runs again are right only then
+            let follows = !restored.is_empty() && given.run.copies.partner.is_empty();
             for &slot in given.slots.iter().filter(|slot| restored.insert(**slot)) {
                 let (from, to) = (&self.redo.copies[given.copy], &self.inputs.recent);
-                let at = u64::from(slot) * RING;
-                encoder.copy_buffer_to_buffer(from, at, to, at, RING);
+                copy_ring(&mut encoder, slot, (from, to));
             }
-            let recorded = self.recorded(&given.run, encoder, None);
+            match follows {
+                true => self.copy_states(&mut encoder, &given.run.copies),
+                false => self.copy_kept_states(&mut encoder, &given, |entry, kept| (kept, entry)),
+            }
+            self.copy_tokens(&mut encoder, &given.run.copies);
+            let recorded = self.recorded(&given.run, encoder);
             self.in_flight.submit_again(&self.device, index, recorded)?;
             #[cfg(test)]
             {
                 self.redo.count += 1;
             }
         }
+        self.own.settle(true);
         // the tables of passes to come
         for group in 0..self.plan.groups.len() {
             for slot in 0..self.limits.sequences {
@@ -198,4 +239,14 @@ impl GpuExecutable {
             }
         }
     }
+}
+
+/// Records a copy of the sampled tokens of a slot from one ring to another.
+fn copy_ring(
+    encoder: &mut wgpu::CommandEncoder,
+    slot: u32,
+    (from, to): (&wgpu::Buffer, &wgpu::Buffer),
+) {
+    let at = u64::from(slot) * RING;
+    encoder.copy_buffer_to_buffer(from, at, to, at, RING);
 }

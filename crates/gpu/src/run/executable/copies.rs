@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pelton_graph::Shared;
+use pelton_graph::{Error, Hidden, Pass, Shared};
 
 use super::{
     GpuExecutable,
@@ -29,11 +29,23 @@ impl GpuExecutable {
         Some(if fits { partner.rows() } else { 0 })
     }
 
-    /// Records the copies.
-    pub(super) fn copy_others(&self, encoder: &mut wgpu::CommandEncoder, copies: &Copies) {
+    /// Refuses to read the hidden states of a pass of the partner that may have to run again: it has to
+    /// be taken before.
+    pub(super) fn check_partner(&self, pass: &Pass<'_>) -> Result<(), Error> {
+        let reads = matches!(pass.hidden, Hidden::Partner(_));
+        match reads && self.partner.as_ref().is_some_and(|partner| !partner.is_settled()) {
+            true => Err(Error::Pass(
+                "hidden states of a pass of few rows that is not taken, expected a taken one"
+                    .to_owned(),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Records the copies of hidden states.
+    pub(super) fn copy_states(&self, encoder: &mut wgpu::CommandEncoder, copies: &Copies) {
         let mut copy = |from: &wgpu::Buffer, to: &wgpu::Buffer, span: &Span, bytes: u64| {
-            let Span { from: first, to: at, len } = *span;
-            encoder.copy_buffer_to_buffer(from, first * bytes, to, at * bytes, len * bytes);
+            copy_span(encoder, (from, to), span, bytes);
         };
         for &id in &self.plan.entry {
             let (buffer, bytes) = (&self.buffers[id.0], 4 * self.plan.buffer(id).width as u64);
@@ -51,8 +63,13 @@ impl GpuExecutable {
                 copy(states, &self.buffers[id.0], span, 4 * *width as u64);
             }
         }
+    }
+
+    /// Records the copies of the partner's tokens.
+    pub(super) fn copy_tokens(&self, encoder: &mut wgpu::CommandEncoder, copies: &Copies) {
+        let Some(partner) = &self.partner else { return };
         for span in &copies.tokens {
-            copy(&partner.recent, &self.inputs.recent, span, 4);
+            copy_span(encoder, (&partner.recent, &self.inputs.recent), span, 4);
         }
     }
 
@@ -62,4 +79,15 @@ impl GpuExecutable {
         let parts = copies.tokens.iter();
         parts.map(|span| (partner.recent.clone(), 4 * span.from, 4 * span.len)).collect()
     }
+}
+
+/// Records a copy of a run of elements of so many bytes from one buffer to another.
+fn copy_span(
+    encoder: &mut wgpu::CommandEncoder,
+    (from, to): (&wgpu::Buffer, &wgpu::Buffer),
+    span: &Span,
+    bytes: u64,
+) {
+    let Span { from: first, to: at, len } = *span;
+    encoder.copy_buffer_to_buffer(from, first * bytes, to, at * bytes, len * bytes);
 }

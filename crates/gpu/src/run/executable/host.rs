@@ -8,7 +8,7 @@ use pelton_graph::{
 
 use crate::{
     device::{Device, Inbox, Outbox, Submission},
-    run::memory::hop_bytes,
+    run::{awake::Awake, memory::hop_bytes},
     weights::Stream,
 };
 
@@ -28,6 +28,16 @@ pub(super) struct Host {
     pub(super) stream_from: usize,
     /// Where the CPU's time went in the newest pass.
     pub(super) spent: Spent,
+    /// The part whose rows are on their way, once the commands of all other parts are submitted.
+    pub(super) last: Option<Sent>,
+    awake: Option<Awake>,
+}
+
+/// Rows `[rows, width]` of a part that are on their way to the host.
+pub(super) struct Sent {
+    pub(super) part: usize,
+    pub(super) submission: Submission,
+    pub(super) size: [usize; 2],
 }
 
 /// The CPU's time in a pass, without that in which it computes parts.
@@ -54,19 +64,27 @@ impl Host {
     ) -> Result<Self, Error> {
         let [to_host, back] = hop_bytes(plan, limits);
         let rows = 0..limits.decode_rows() as u32;
+        let inbox = Inbox::new(device, to_host, true)?;
+        // other GPUs share their power or their memory with the host
+        let awake = match device.is_discrete() {
+            true => Awake::new(device, &inbox)?,
+            false => None,
+        };
         Ok(Self {
             parts: Vec::new(),
             stream,
-            inbox: Inbox::new(device, to_host, true)?,
+            inbox,
             outbox: Outbox::new(device, back, true)?,
             values: vec![0.0; to_host as usize / 4],
             rows: rows.map(|slot| Row { input: Input::Token(0), position: 0, slot }).collect(),
             stream_from: 0,
             spent: Spent::default(),
+            last: None,
+            awake,
         })
     }
 
-    /// Records a copy of the rows `[rows, width]` that a part reads.
+    /// Records a copy of the rows `[rows, width]` that a part reads, the last commands of a submission.
     pub(super) fn leave(
         &self,
         encoder: &mut wgpu::CommandEncoder,
@@ -74,6 +92,9 @@ impl Host {
         [rows, width]: [usize; 2],
     ) {
         self.inbox.receive(encoder, entry, 4 * (rows * width) as u64);
+        if let Some(awake) = &self.awake {
+            awake.record(encoder);
+        }
     }
 
     /// Records a copy of the results `[rows, width]` of a part to its `exit`.
@@ -86,40 +107,48 @@ impl Host {
         self.outbox.send(encoder, exit, 4 * (rows * width) as u64);
     }
 
-    /// Submits commands that end with such a copy.
+    /// Submits the commands up to a part, which end with such a copy.
     pub(super) fn send(
         &mut self,
         device: &Device,
         commands: wgpu::CommandBuffer,
-        [rows, width]: [usize; 2],
-    ) -> Submission {
+        part: usize,
+        size: [usize; 2],
+    ) -> Result<Sent, Error> {
         let begun = Instant::now();
         let index = device.queue.submit([commands]);
-        self.inbox.request(4 * (rows * width) as u64);
+        self.inbox.request(4 * (size[0] * size[1]) as u64);
         let submission = device.submission(index);
+        self.release(device)?;
+        if let Some(awake) = &mut self.awake {
+            awake.submitted();
+        }
         self.spent.ways.hop += begun.elapsed();
-        submission
+        Ok(Sent { part, submission, size })
     }
 
-    /// Computes a part of a decoding pass once its rows `[rows, width]` have come. A copy of the results that is
-    /// submitted afterwards has them.
-    pub(super) fn compute(
-        &mut self,
-        device: &Device,
-        part: usize,
-        sent: &Submission,
-        [rows, width]: [usize; 2],
-    ) -> Result<(), Error> {
-        let Self { parts, inbox, outbox, values, spent, .. } = self;
+    /// Ends the wait of the GPU for a part, after the submission of the commands that follow.
+    pub(super) fn release(&self, device: &Device) -> Result<(), Error> {
+        self.awake.as_ref().map_or(Ok(()), |awake| awake.release(device))
+    }
+
+    /// Computes a part of a decoding pass once its rows have come. A copy of the results that is submitted afterwards
+    /// has them.
+    pub(super) fn compute(&mut self, device: &Device, sent: &Sent) -> Result<(), Error> {
+        let Self { parts, inbox, outbox, values, spent, awake, .. } = self;
+        let [rows, width] = sent.size;
         let values = &mut values[..rows * width];
         let begun = Instant::now();
-        let waited = device.wait_soon(sent);
+        let waited = match awake {
+            Some(awake) => awake.wait(device, &sent.submission),
+            None => device.wait_soon(&sent.submission),
+        };
         spent.ways.wait += begun.elapsed();
         let begun = Instant::now();
         let taken = inbox.take(device, bytemuck::cast_slice_mut(values), waited.is_ok());
         waited.and(taken)?;
         spent.ways.hop += begun.elapsed();
-        let executable = &mut parts[part];
+        let executable = &mut parts[sent.part];
         let ticket = executable.submit(&pass_of(&self.rows[..rows], values))?;
         let outputs = executable.take(ticket)?;
         let begun = Instant::now();

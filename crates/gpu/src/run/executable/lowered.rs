@@ -23,9 +23,8 @@ pub(super) struct Lowered {
     pub(super) alone: Vec<Vec<Dispatch>>,
     /// `[classes, steps]` of each step, in the order of [`RowClass::ALL`].
     pub(super) classes: [Vec<Vec<Dispatch>>; RowClass::ALL.len()],
-    /// The kernels of passes of one row whose layers are one dispatch each, if they are used: for rows of effort 1,
-    /// and for those below.
-    pub(super) persistent: [Option<Persistent>; 2],
+    /// The kernels of passes of few rows whose layers are one dispatch each, if they are used.
+    pub(super) persistent: Option<Persistent>,
 }
 
 impl Lowered {
@@ -48,8 +47,8 @@ impl Lowered {
         let trial = Trial {
             loaded,
             alone: &alone,
-            below: 0,
-            logits: &loaded.buffers[loaded.plan.logits.0],
+            classes: &classes,
+            rows: limits.decode_rows().min(limits.wants),
             context: limits.pages.iter().map(|pages| pages * PAGE).fold(limits.context, usize::min),
             tuning,
         };

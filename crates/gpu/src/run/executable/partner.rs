@@ -7,7 +7,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use pelton_graph::{Hidden, Input, Limits, Pass, Plan, RECENT, Row};
@@ -24,6 +24,8 @@ pub(super) struct Own {
     pub(super) slots: usize,
     /// Rows of the newest pass; 0 if it was refused.
     rows: AtomicUsize,
+    /// Whether no pass in flight may have to run again.
+    settled: AtomicBool,
 }
 
 /// A run of elements that is copied: where it begins in each buffer, and its length.
@@ -78,6 +80,7 @@ impl Own {
             exit: exit.collect(),
             slots: limits.sequences,
             rows: AtomicUsize::new(0),
+            settled: AtomicBool::new(true),
         })
     }
 
@@ -92,8 +95,19 @@ impl Own {
     }
 
     /// Ends the submission of a pass of some rows.
-    pub(super) fn end(&self, rows: usize) {
+    pub(super) fn end(&self, rows: usize, settled: bool) {
         self.rows.store(rows, Ordering::Relaxed);
+        self.settle(settled);
+    }
+
+    /// Takes note whether the hidden states of the newest pass are final.
+    pub(super) fn settle(&self, settled: bool) {
+        self.settled.store(settled, Ordering::Relaxed);
+    }
+
+    /// Whether the hidden states of the newest pass are final.
+    pub(super) fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Relaxed)
     }
 }
 

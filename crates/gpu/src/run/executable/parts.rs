@@ -13,7 +13,7 @@ use pelton_graph::{Error, HostExecutables, HostPart, Pass, Phase};
 
 use super::{
     GpuExecutable,
-    host::{Host, Spent},
+    host::{Host, Sent, Spent},
     shape::PassShape,
 };
 
@@ -54,7 +54,8 @@ impl GpuExecutable {
         }
     }
 
-    /// Runs a pass up to the last part of the host, and returns the first step that did not run.
+    /// Runs a pass up to the last part of the host, and returns the first step that did not run. The host computes that
+    /// part in [`finish_host`](Self::finish_host).
     pub(super) fn run_host(&mut self, shape: &PassShape) -> Result<usize, Error> {
         let Some(mut host) = self.host.take() else { return Ok(0) };
         let outcome = self.run_parts(&mut host, shape);
@@ -62,9 +63,25 @@ impl GpuExecutable {
         outcome
     }
 
+    /// The host computes the last part, if [`run_host`](Self::run_host) has left it. The commands of the other steps are
+    /// recorded before, and submitted afterwards.
+    pub(super) fn finish_host(&mut self) -> Result<(), Error> {
+        let Self { device, host: Some(host), .. } = self else { return Ok(()) };
+        match host.last.take() {
+            Some(sent) => host.compute(device, &sent),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends what the GPU does for a part that the host has computed, after the submission of the commands that follow.
+    pub(super) fn release_host(&self) -> Result<(), Error> {
+        self.host.as_ref().map_or(Ok(()), |host| host.release(&self.device))
+    }
+
     fn run_parts(&self, host: &mut Host, shape: &PassShape) -> Result<usize, Error> {
         let begun = Instant::now();
         host.spent = Spent::default();
+        host.last = None;
         let decodes = shape.phase == Phase::Decode;
         let first = match decodes {
             true => self.decode_parts(host, shape),
@@ -75,7 +92,7 @@ impl GpuExecutable {
         Ok(first)
     }
 
-    /// The host computes each part. The commands up to the next one are recorded while the GPU runs.
+    /// The host computes each part but the last one. The commands up to the next one are recorded while the GPU runs.
     fn decode_parts(&self, host: &mut Host, shape: &PassShape) -> Result<usize, Error> {
         let device = &self.device;
         let sizes = |part: &HostPart| [shape.rows, self.plan.buffer(part.entry).width];
@@ -90,17 +107,17 @@ impl GpuExecutable {
             host.spent.recording += begun.elapsed();
             commands
         };
-        let parts = &self.plan.host;
-        let mut next = parts.first().map(|part| commands(host, None, part));
-        let mut first = 0;
-        for (i, part) in parts.iter().enumerate() {
-            let Some(recorded) = next.take() else { break };
-            let sent = host.send(device, recorded, sizes(part));
-            first = part.steps.end;
-            next = parts.get(i + 1).map(|after| commands(host, Some(part), after));
-            host.compute(device, i, &sent, sizes(part))?;
+        let mut sent: Option<Sent> = None;
+        for (i, part) in self.plan.host.iter().enumerate() {
+            let before = i.checked_sub(1).map(|before| &self.plan.host[before]);
+            let recorded = commands(host, before, part);
+            if let Some(sent) = &sent {
+                host.compute(device, sent)?;
+            }
+            sent = Some(host.send(device, recorded, i, sizes(part))?);
         }
-        Ok(first)
+        host.last = sent;
+        Ok(self.plan.host.last().map_or(0, |part| part.steps.end))
     }
 
     /// The weights of each part come to the GPU before its steps.

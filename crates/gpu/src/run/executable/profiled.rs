@@ -70,13 +70,17 @@ impl GpuExecutable {
         let mut encoder = self.device.device.create_command_encoder(&Default::default());
         self.enter_last(&mut encoder, shape);
         self.record_steps(&mut encoder, shape, first..self.plan.steps.len());
+        let commands = encoder.finish();
         let recording = begun.elapsed();
-        self.device.queue.submit([encoder.finish()]);
+        self.finish_host()?;
+        let begun = Instant::now();
+        self.device.queue.submit([commands]);
+        self.release_host()?;
         let submitted = begun.elapsed();
         self.device.wait()?;
         let mut spent = self.host.as_ref().map(|host| host.spent).unwrap_or_default();
         spent.recording += recording;
-        spent.ways.hop += submitted - recording;
+        spent.ways.hop += submitted;
         spent.ways.wait += begun.elapsed() - submitted;
         Ok(spent)
     }

@@ -3,8 +3,9 @@
 //!
 //! The results of such a pass are not to be used, and those of the passes submitted after it may
 //! depend on them. So the inputs of each are kept: the pages of its slots, the words of rows, of
-//! their efforts and of draws, and a copy of the sampled tokens of its slots before it. A repeated
-//! pass writes to the same places of the KV caches again.
+//! their efforts and of draws, and a copy of the sampled tokens of its slots before it. Of a pass that
+//! begins with hidden states of another one, a copy of these is kept too. A repeated pass writes to the
+//! same places of the KV caches again.
 
 use std::collections::VecDeque;
 
@@ -30,6 +31,8 @@ pub(super) struct Run {
     pub(super) logits: Vec<usize>,
     /// Whether the hidden states of the rows are kept.
     pub(super) keeps_hidden: bool,
+    /// Whether the values that go into the first step are those of another pass.
+    pub(super) finds_states: bool,
     /// Copies from the passes before it, of this executable and of its partner.
     pub(super) copies: Copies,
 }
@@ -45,7 +48,7 @@ pub(super) struct Given {
     pub(super) slots: Vec<u32>,
     /// The pages `[groups, slots]` of each slot.
     pub(super) pages: Vec<Vec<Vec<u32>>>,
-    /// The index of the copy of sampled tokens.
+    /// The index of the copies of sampled tokens and of hidden states.
     pub(super) copy: usize,
 }
 
@@ -56,6 +59,9 @@ pub(super) struct Redo {
     /// Copies of the sampled tokens `[slots, RECENT]`, one for each pass in flight; none without
     /// persistent kernels.
     pub(super) copies: Vec<wgpu::Buffer>,
+    /// Copies of the values `[rows, width]` that a pass of a head began with, one for each pass in flight;
+    /// none of other plans.
+    pub(super) states: Vec<wgpu::Buffer>,
     pub(super) next: usize,
     /// Passes that ran again.
     #[cfg(test)]
@@ -66,12 +72,22 @@ pub(super) struct Redo {
 pub(super) const RING: u64 = 4 * RECENT as u64;
 
 impl Redo {
-    pub(super) fn new(device: &Device, inputs: &Inputs, used: bool) -> Result<Self, Error> {
-        let copy = |_| device.buffer("copy of recent tokens", inputs.recent.size());
-        let copies = (0..if used { DEPTH } else { 0 }).map(copy).collect::<Result<_, _>>()?;
+    /// Memory for the passes of a plan, if its persistent kernels are `used`, and for so many bytes of
+    /// hidden states of each.
+    pub(super) fn new(
+        device: &Device,
+        inputs: &Inputs,
+        used: bool,
+        states: u64,
+    ) -> Result<Self, Error> {
+        let copies = |label, bytes| -> Result<Vec<_>, Error> {
+            let count = if used && bytes > 0 { DEPTH } else { 0 };
+            (0..count).map(|_| device.buffer(label, bytes)).collect()
+        };
         Ok(Self {
             given: VecDeque::with_capacity(DEPTH),
-            copies,
+            copies: copies("copy of recent tokens", inputs.recent.size())?,
+            states: copies("copy of hidden states", states)?,
             next: 0,
             #[cfg(test)]
             count: 0,

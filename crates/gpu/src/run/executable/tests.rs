@@ -19,6 +19,7 @@ use crate::{
     weights::SharedMatrices,
 };
 
+mod heads;
 mod live_sets;
 mod persistent;
 

@@ -4,17 +4,22 @@ use pelton_graph::{EffortMode, EffortTable, Hidden, TableEdit};
 use pelton_sampling::Penalties;
 
 use super::*;
-use crate::translate::translate;
+use crate::{
+    persist::{PassRows, PersistentPass},
+    translate::translate,
+};
 
 /// Below the 65,535 turns after which Mesa's software driver ends a loop.
-const TURNS: u32 = 60_000;
+pub(super) const TURNS: u32 = 60_000;
+/// Persistent kernels of one workgroup, which waits for nobody, for passes of one row.
+const FORCED: Mode = Mode::Forced { groups: 1, turns: TURNS, rows: 1 };
 
-fn with_mode(device: &Arc<Device>, spec: &ModelSpec, persistent: Mode) -> GpuExecutable {
+pub(super) fn with_mode(device: &Arc<Device>, spec: &ModelSpec, persistent: Mode) -> GpuExecutable {
     let plan = build(&spec.checkpoint()).unwrap().fuse(&all);
     with_plan(device, spec, plan, persistent)
 }
 
-fn with_plan(
+pub(super) fn with_plan(
     device: &Arc<Device>,
     spec: &ModelSpec,
     plan: Plan,
@@ -41,14 +46,26 @@ pub(super) fn with_limits(
 /// machine may run one workgroup after the other has waited for long. One alone waits for nobody.
 fn forced(device: &Arc<Device>, spec: &ModelSpec, groups: usize) -> Option<GpuExecutable> {
     const TRIES: usize = 4;
-    let load = |_| with_mode(device, spec, Mode::Forced { groups, turns: TURNS });
-    let runs = |executable: &GpuExecutable| executable.persistent[0].is_some();
+    let load = |_| with_mode(device, spec, Mode::Forced { groups, turns: TURNS, rows: 1 });
+    let runs = |executable: &GpuExecutable| executable.persistent.is_some();
     let found = (0..TRIES).map(load).find(runs);
     assert!(found.is_some() || groups > 1, "{spec:?}");
     found
 }
 
-fn coherent() -> Option<Arc<Device>> {
+/// Dispatches of the segments of passes of these rows; `None` if they have no persistent kernels.
+fn segments(executable: &GpuExecutable, rows: PassRows) -> Option<usize> {
+    executable.persistent.as_ref()?.of(rows).map(PersistentPass::segments)
+}
+
+/// Lets the spins of passes of so many rows of effort 1 run out.
+pub(super) fn fail(executable: &GpuExecutable, rows: usize) {
+    let kernels = executable.persistent.as_ref().unwrap().of(PassRows::full(rows)).unwrap();
+    let (words, offset) = kernels.dead();
+    executable.device.queue.write_buffer(&words, offset, &[1, 0, 0, 0]);
+}
+
+pub(super) fn coherent() -> Option<Arc<Device>> {
     let device = device()?;
     if !device.coherent {
         skip(Need::Capability, "this GPU has no coherent buffers");
@@ -117,10 +134,10 @@ fn persistent_kernels_change_no_bit() {
             skip(Need::Capability, "spins of several workgroups run out on this GPU");
             continue;
         };
-        let segments = persistent.persistent[0].as_ref().map(Persistent::segments);
+        let segments = segments(&persistent, PassRows::ALONE);
         let range = spec.layers..=most * spec.layers;
         assert!(segments.is_some_and(|n| range.contains(&n)), "{segments:?}, {spec:?}");
-        for source in persistent.persistent.iter().flatten().flat_map(Persistent::sources) {
+        for source in persistent.persistent.iter().flat_map(Persistent::sources) {
             translate(architecture, source);
         }
         for first in [1, 63, 200] {
@@ -131,7 +148,7 @@ fn persistent_kernels_change_no_bit() {
             let same = expected.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits());
             assert!(same, "{first} tokens before, {spec:?}");
         }
-        assert!(persistent.persistent[0].is_some() || groups > 1, "a spin ran out");
+        assert!(persistent.persistent.is_some() || groups > 1, "a spin ran out");
     }
 }
 
@@ -155,9 +172,8 @@ fn rows_of_effort_1_persist() {
     let spec = ModelSpec::wide(DType::Q8_0);
     let plan = with_effort(&spec, true);
     let mut usual = with_mode(&device, &spec, Mode::Off);
-    let mode = Mode::Forced { groups: 1, turns: TURNS };
-    let mut persistent = with_plan(&device, &spec, plan, mode);
-    let segments = persistent.persistent[0].as_ref().map(Persistent::segments);
+    let mut persistent = with_plan(&device, &spec, plan, FORCED);
+    let segments = segments(&persistent, PassRows::ALONE);
     assert!(segments.is_some_and(|n| n >= spec.layers), "{segments:?}");
     let chunks = [(Prompt, 20), (Decode, 1), (Decode, 1)];
     let tokens = tokens(&spec, 22);
@@ -191,7 +207,7 @@ fn logits_below(
         let ticket = executable.submit(&pass).unwrap();
         let persists =
             |given: &Option<redo::Given>| given.as_ref().is_some_and(|of| of.run.persists);
-        let all = executable.persistent[1].is_some();
+        let all = segments(executable, PassRows::BELOW).is_some();
         assert_eq!(executable.redo.given.iter().all(persists), all);
         executable.take(ticket).unwrap().logits.to_vec()
     });
@@ -239,10 +255,9 @@ fn rows_below_1_persist() {
         plan.effort.mode = mode;
         let load = |mode| with_plan(&device, &spec, plan.clone(), mode);
         let mut usual = load(Mode::Off);
-        let mut persistent = load(Mode::Forced { groups: 1, turns: TURNS });
-        let segments = persistent.persistent[1].as_ref().map(Persistent::segments);
-        assert_eq!(segments, Some(spec.layers), "{spec:?}");
-        for source in persistent.persistent.iter().flatten().flat_map(Persistent::sources) {
+        let mut persistent = load(FORCED);
+        assert_eq!(segments(&persistent, PassRows::BELOW), Some(spec.layers), "{spec:?}");
+        for source in persistent.persistent.iter().flat_map(Persistent::sources) {
             translate(architecture, source);
         }
         for first in [1, 63, 200] {
@@ -251,7 +266,7 @@ fn rows_below_1_persist() {
             let same = expected.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits());
             assert!(same, "{first} tokens before, {spec:?}");
         }
-        assert!(persistent.persistent[1].is_some(), "a spin ran out");
+        assert!(persistent.persistent.is_some(), "a spin ran out");
     }
 }
 
@@ -260,12 +275,7 @@ fn rows_below_1_persist() {
 fn whole_products_persist_at_every_effort() {
     let Some(device) = coherent() else { return };
     let spec = ModelSpec::wide(DType::Q4_0);
-    let mut executable = with_plan(
-        &device,
-        &spec,
-        with_effort(&spec, true),
-        Mode::Forced { groups: 1, turns: TURNS },
-    );
+    let mut executable = with_plan(&device, &spec, with_effort(&spec, true), FORCED);
     let rows = [Row { input: Input::Token(5), position: 0, slot: 0 }];
     let wants = [Want::Sample(SampleWant { row: 0, draw: Draw::GREEDY, recent: &[], pending: 0 })];
     let tables = [TableEdit { group: 0, slot: 0, first: 0, pages: &[0] }];
@@ -290,8 +300,7 @@ fn failed_passes_run_again() {
     let run = |executable: &mut GpuExecutable, fails: bool| -> Vec<Option<u32>> {
         let edits = [TableEdit { group: 0, slot: 1, first: 0, pages: &pages }];
         if fails {
-            let (words, offset) = executable.persistent[0].as_ref().unwrap().dead();
-            executable.device.queue.write_buffer(&words, offset, &[1, 0, 0, 0]);
+            fail(executable, 1);
         }
         let mut tickets = Vec::new();
         for pass in 0..DEPTH as u32 {
@@ -329,7 +338,7 @@ fn failed_passes_run_again() {
     let Some(mut failing) = forced(&device, &spec, 1) else { return };
     assert_eq!(run(&mut failing, true), expected);
     assert_eq!(failing.redo.count, DEPTH);
-    assert!(failing.persistent[0].is_none());
+    assert!(failing.persistent.is_none());
     // from there on by dispatches
     assert_eq!(run(&mut failing, false), expected);
     assert_eq!(failing.redo.count, DEPTH);
@@ -349,8 +358,7 @@ fn passes_that_run_again_keep_their_efforts() {
     let efforts = [vec![full], vec![half, full, less], vec![less, half, full]];
     let run = |executable: &mut GpuExecutable, fails: bool| -> Vec<Sampled> {
         if fails {
-            let (words, offset) = executable.persistent[0].as_ref().unwrap().dead();
-            executable.device.queue.write_buffer(&words, offset, &[1, 0, 0, 0]);
+            fail(executable, 1);
         }
         let pages = [[0], [1], [2]];
         let edits: Vec<TableEdit<'_>> = (0..)
@@ -383,7 +391,7 @@ fn passes_that_run_again_keep_their_efforts() {
     };
     let load = |mode| with_plan(&device, &spec, plan.clone(), mode);
     let expected = run(&mut load(Mode::Off), false);
-    let mut failing = load(Mode::Forced { groups: 1, turns: TURNS });
+    let mut failing = load(FORCED);
     assert_eq!(run(&mut failing, true), expected);
     assert_eq!(failing.redo.count, DEPTH);
 }
@@ -411,8 +419,7 @@ fn parts_persist_and_run_again() {
     let run = |executable: &mut GpuExecutable, fails: bool| -> Vec<Vec<f32>> {
         let edits = [TableEdit { group: 0, slot: 1, first: 0, pages: &[2] }];
         if fails {
-            let (words, offset) = executable.persistent[0].as_ref().unwrap().dead();
-            executable.device.queue.write_buffer(&words, offset, &[1, 0, 0, 0]);
+            fail(executable, 1);
         }
         let is_last = executable.plan.exit.is_empty();
         let submit = |position: u32| {
@@ -440,13 +447,13 @@ fn parts_persist_and_run_again() {
         let load = |mode| with_plan(&device, &spec, plan.clone(), mode);
         let expected = run(&mut load(Mode::Off), false);
         assert!(expected.iter().all(|values| values.len() >= 3));
-        let mut failing = load(Mode::Forced { groups: 1, turns: TURNS });
-        assert!(failing.persistent[0].is_some());
+        let mut failing = load(FORCED);
+        assert!(failing.persistent.is_some());
         assert_eq!(run(&mut failing, true), expected);
         assert_eq!(failing.redo.count, DEPTH);
-        let mut persistent = load(Mode::Forced { groups: 1, turns: TURNS });
+        let mut persistent = load(FORCED);
         assert_eq!(run(&mut persistent, false), expected);
-        assert!(persistent.persistent[0].is_some());
+        assert!(persistent.persistent.is_some());
     }
 }
 
@@ -477,6 +484,6 @@ fn failed_passes_are_taken() {
 fn kernels_that_fail_at_load_are_not_used() {
     let Some(device) = coherent() else { return };
     let spec = ModelSpec::wide(DType::Q4_0);
-    let executable = with_mode(&device, &spec, Mode::Forced { groups: 1, turns: 0 });
-    assert!(executable.persistent[0].is_none());
+    let executable = with_mode(&device, &spec, Mode::Forced { groups: 1, turns: 0, rows: 1 });
+    assert!(executable.persistent.is_none());
 }
