@@ -91,6 +91,11 @@ pub trait Backend: Send + Sync {
         512
     }
 
+    /// Whether each pass over a prompt streams weights to it, however few rows the pass has.
+    fn streams_weights(&self) -> bool {
+        false
+    }
+
     /// Prepares a plan to run: lays out the weights in the backend's memory, and allocates buffers
     /// and caches. `progress` is called repeatedly with the loaded bytes and the total of bytes.
     ///
@@ -198,7 +203,8 @@ pub trait Executable: Send {
     /// Makes another executable of the same backend its partner, whose sampled tokens and hidden states
     /// its passes can read ([`Input::Drafted`](crate::Input::Drafted),
     /// [`Hidden::Partner`](crate::Hidden::Partner)). They read what passes that were submitted before have
-    /// left; hidden states may have to be those of a pass that was taken. Returns whether it can: the two must be on one device and have as many slots.
+    /// left; hidden states may have to be those of a pass that was taken. Returns whether it can: the two must be on
+    /// one device and have as many slots.
     fn pair(&mut self, partner: Shared) -> bool {
         let _ = partner;
         false

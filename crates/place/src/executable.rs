@@ -18,7 +18,6 @@ use pelton_graph::{
 
 use crate::{
     flight::{Flight, Missed},
-    soon::receive,
     stage::{Job, Stage},
     tokens::Tokens,
 };
@@ -192,7 +191,7 @@ impl Executable for SplitExecutable {
         }
         self.submitted.pop_front();
         let mut flight = loop {
-            match receive(&self.results) {
+            match self.results.recv() {
                 Ok(Job::Pass(flight) | Job::Profile { flight, .. }) => break flight,
                 Ok(_) => {}
                 Err(_) => return Err(ended()),

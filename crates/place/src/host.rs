@@ -216,6 +216,10 @@ impl Backend for HostParts {
         self.gpu.measure_rates()
     }
 
+    fn streams_weights(&self) -> bool {
+        true
+    }
+
     /// Many rows, as each pass over a prompt streams all weights of the host once.
     fn prompt_rows(&self, _: &Plan, _: u64) -> usize {
         2048

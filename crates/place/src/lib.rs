@@ -18,7 +18,6 @@ mod executable;
 mod flight;
 mod host;
 mod predict;
-mod soon;
 mod split;
 mod stage;
 mod table;

@@ -12,7 +12,6 @@ use pelton_graph::{Error, Executable, Ticket};
 
 use crate::{
     flight::{Flight, Missed},
-    soon::receive,
     tokens::Tokens,
 };
 
@@ -95,7 +94,7 @@ impl Stage {
         loop {
             let job = match begun {
                 Some(_) => jobs.try_recv().ok(),
-                None => match receive(jobs) {
+                None => match jobs.recv() {
                     Ok(job) => Some(job),
                     Err(_) => return,
                 },

@@ -1,21 +1,14 @@
 //! The sampled tokens, which the last device knows and the first one reads.
 
-use std::sync::{
-    Condvar, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use pelton_graph::RECENT;
-
-use crate::soon::spin;
 
 /// The newest sampled tokens of each slot, and the number of passes whose tokens are known.
 #[derive(Debug)]
 pub(crate) struct Tokens {
     state: Mutex<State>,
     changed: Condvar,
-    /// [`State::done`], for looks without the lock.
-    done: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -31,7 +24,7 @@ struct State {
 impl Tokens {
     pub(crate) fn new(slots: usize) -> Self {
         let state = State { ring: vec![0; slots * RECENT], done: 0, is_closed: false };
-        Self { state: Mutex::new(state), changed: Condvar::new(), done: AtomicU64::new(0) }
+        Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -45,7 +38,6 @@ impl Tokens {
             state.ring[at(slot, position)] = token;
         }
         state.done += 1;
-        self.done.store(state.done, Ordering::Release);
         self.changed.notify_all();
     }
 
@@ -57,7 +49,7 @@ impl Tokens {
 
     /// Whether so many passes have gone through all devices.
     pub(crate) fn are_known(&self, passes: u64) -> bool {
-        self.done.load(Ordering::Acquire) >= passes
+        self.lock().done >= passes
     }
 
     /// The tokens of slots at positions, once `passes` passes have gone through all devices; `None` if
@@ -67,7 +59,6 @@ impl Tokens {
         passes: u64,
         wanted: impl Iterator<Item = (u32, u32)>,
     ) -> Option<Vec<u32>> {
-        spin(|| self.are_known(passes));
         let mut state = self.lock();
         while state.done < passes && !state.is_closed {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);

@@ -16,9 +16,9 @@ const PAGES: usize = 8;
 /// fastest at 256 or without any, and 3 to 8 % slower at 1024. Zen 5 reads K formats at three quarters of its speed without
 /// any, and up to 9 % faster at 1024 than at 256.
 const AMD_LEADS: [usize; 2] = [1024, 256];
-/// As [`AMD_LEADS`], on others. Sixteen threads of an Emerald Rapids decoded at 13.3 tokens/s with 256, 14.4 with 1024, 14.8
-/// with 2048 and 15.7 with 4096.
-const OTHER_LEADS: [usize; 2] = [2048, 2048];
+/// As [`AMD_LEADS`], on others. Rows of sixteen: sixteen threads of an Emerald Rapids decoded at 13.3 tokens/s with 256,
+/// 14.4 with 1024, 14.8 with 2048 and 15.7 with 4096, and each differed by up to 2 between runs.
+const OTHER_LEADS: [usize; 2] = [1024, 2048];
 
 /// The distance for packed rows of `lanes`, which is 8 or 16.
 #[inline]
@@ -41,7 +41,7 @@ const fn is_amd() -> bool {
     false
 }
 
-/// The same for few activation rows, which take longer than a wait for memory over what one row
+/// As [`row_lead`], for few activation rows, which take longer than a wait for memory over what one row
 /// has in flight: the best of 1024, 2048, 4096 and 8192 on Zen 5.
 pub(super) const ROWS_LEAD: usize = 4096;
 

@@ -209,8 +209,8 @@ impl Segment {
 }
 
 /// The ranges of steps that can be one kernel each, and the other steps alone. A range ends where a
-/// layer does, so that layers have equal kernels, and before the logits. Of several rows any number may
-/// be selected, so their steps are not linked.
+/// layer does, so that layers have equal kernels, and before the logits. Any number of several rows may
+/// be selected, so the steps of selected rows are not linked.
 fn runs(plan: &Plan, steps: &[Vec<Dispatch>], launch: &Launch, rows: usize) -> Vec<Range<usize>> {
     let writer = |id: BufferId, before: usize| {
         plan.steps[..before].iter().rposition(|step| step.outputs.contains(&id))

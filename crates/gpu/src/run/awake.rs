@@ -18,12 +18,13 @@ use crate::{
     kernels::template,
 };
 
-/// Turns of the spin at most: some 40 ms, more than the host takes for a part of a pass, and far below any watchdog.
+/// Turns of the spin at most, each a look at a word: no watchdog must see it.
 const TURNS: u32 = 1 << 16;
 /// The host looks for the values this long without sleep.
 const SPIN: Duration = Duration::from_millis(1);
-/// Its sleep between looks after that.
+/// Its sleep between looks after that, and the time until it waits for the end of the submission.
 const SLEEP: Duration = Duration::from_micros(50);
+const PATIENCE: Duration = Duration::from_secs(1);
 /// The longest time until a kernel that is released ends. One that does not see the host's word takes longer.
 const PROMPT: Duration = Duration::from_millis(5);
 
@@ -120,12 +121,14 @@ impl Awake {
             }
             spin_loop();
         }
-        // the end of the submission is later, and cannot be missed
-        while self.arrived.get(device)? != self.submitted && !device.has_ended(submission) {
-            device.check()?;
+        while begun.elapsed() < PATIENCE {
+            if self.arrived.get(device)? == self.submitted || device.has_ended(submission) {
+                return Ok(());
+            }
             thread::sleep(SLEEP);
         }
-        Ok(())
+        // the end of the submission is later, and a GPU that does not reach it is lost
+        device.wait_until(submission)
     }
 
     /// Ends all kernels that were submitted.

@@ -174,8 +174,7 @@ impl GpuExecutable {
         let own = Own::new(&device, &plan, &limits, &buffers, &inputs);
         let bytes_before = 4 * before_len(&plan, &limits) as u64;
         let states_before = device.buffer("hidden states of the pass before", bytes_before)?;
-        let is_part = !plan.entry.is_empty() || !plan.exit.is_empty();
-        let in_flight = InFlight::new(&device, bytes, is_part)?;
+        let in_flight = InFlight::new(&device, bytes)?;
         device.wait()?;
         compare(&device, &needs, before);
         let selects = plan.steps.iter().any(|step| plan.step_rows(step) == Rows::Selected);
@@ -359,7 +358,8 @@ impl Executable for GpuExecutable {
         let run = Run {
             first,
             // a draw that follows is not repeated
-            persists: self.kernels_of(&shape).is_some() && !pass.draws_later(),
+            persists: self.kernels_of(&shape).is_some_and(|kernels| kernels.covers(shape.bound))
+                && !pass.draws_later(),
             logits: wanted_logits(pass, &shape),
             keeps_hidden: pass.keeps_hidden,
             finds_states,

@@ -62,8 +62,8 @@ impl Gpu {
     }
 
     /// The same GPU with persistent kernels of this many workgroups wherever their results are right,
-    /// faster or not, and with at most `turns` turns of a spin, for passes of up to so many rows: for
-    /// tests.
+    /// faster or not, for tests. They are for passes of up to so many rows, and have at most `turns` turns
+    /// of a spin.
     #[must_use]
     pub fn with_persistent(self, groups: usize, turns: u32, rows: usize) -> Self {
         Self { persistent: Mode::Forced { groups, turns, rows }, ..self }

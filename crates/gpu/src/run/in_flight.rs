@@ -33,8 +33,6 @@ pub(crate) struct InFlight {
     hidden: Vec<wgpu::Buffer>,
     passes: VecDeque<InFlightPass>,
     next: u64,
-    /// Whether another device waits for the results, so that a wait must not sleep at first.
-    hurries: bool,
 }
 
 /// One pass in flight.
@@ -88,12 +86,10 @@ impl InFlight {
         each.saturating_mul(DEPTH as u64).saturating_add(logits_bytes)
     }
 
-    /// Allocates buffers for up to as many bytes of samples, logits and hidden states of each pass. Another device waits
-    /// for the results if it `hurries`.
+    /// Allocates buffers for up to as many bytes of samples, logits and hidden states of each pass.
     pub(crate) fn new(
         device: &Device,
         [sample_bytes, logits_bytes, hidden_bytes]: [u64; 3],
-        hurries: bool,
     ) -> Result<Self, Error> {
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let buffer = |label, bytes| device.buffer_for(label, bytes, usage);
@@ -111,7 +107,6 @@ impl InFlight {
                 .collect::<Result<_, _>>()?,
             passes: VecDeque::with_capacity(DEPTH),
             next: 0,
-            hurries,
         })
     }
 
@@ -219,7 +214,7 @@ impl InFlight {
                 break;
             }
             if pass.persistent {
-                wait(device, &pass.submission, self.hurries)?;
+                device.wait_until(&pass.submission)?;
                 pass.persistent = false;
                 let mut word = [0; 4];
                 let outcome = read(device, &self.dead[pass.buffer], &mut word);
@@ -317,7 +312,7 @@ impl InFlight {
         let Some(pass) = self.passes.pop_front() else {
             return Err(Error::Pass(format!("{ticket:?} is not the oldest in flight")));
         };
-        let waited = wait(device, &pass.submission, self.hurries);
+        let waited = device.wait_until(&pass.submission);
         let buffer = &self.samples[pass.buffer];
         samples.resize(pass.sample_bytes as usize, 0);
         let logits: &mut [u8] = bytemuck::cast_slice_mut(logits);
@@ -368,13 +363,6 @@ impl InFlightPass {
     /// The hidden states of the pass, in elements.
     pub(crate) fn hidden_len(&self) -> usize {
         self.hidden_bytes as usize / 4
-    }
-}
-
-fn wait(device: &Device, submission: &Submission, hurries: bool) -> Result<(), Error> {
-    match hurries {
-        true => device.wait_soon(submission),
-        false => device.wait_until(submission),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     device::Device,
     kernels::{attention::Attention, rank::Ranks, rope_store::stored_bytes, sample},
     lower::{Cache, Inputs, Scratch, buffers::table_pages},
-    run::in_flight::InFlight,
+    run::in_flight::{DEPTH, InFlight},
     weights::{STAGING_BYTES, resident_bytes, streamed_bytes},
 };
 
@@ -220,7 +220,7 @@ pub(crate) fn needs(device: &Device, plan: &Plan, limits: &Limits) -> Result<Nee
     })
 }
 
-/// Bytes of sampling, of rankings, and of the results of passes in flight.
+/// Bytes of sampling, of rankings, of the results of passes in flight, and of the states with which they can run again.
 fn results_bytes(plan: &Plan, limits: &Limits) -> Result<u64, Error> {
     let width = plan.output_width();
     let (sampling, samples) = sample::bytes(width, limits.tokens, limits.wants, limits.bias)?;
@@ -231,7 +231,7 @@ fn results_bytes(plan: &Plan, limits: &Limits) -> Result<u64, Error> {
     let (logits, hidden) = (logits_len(plan, limits), hidden_len(plan, limits));
     let samples = samples.saturating_add(4 * limits.rows as u64);
     let read_back = InFlight::bytes([samples, 4 * logits as u64, 4 * hidden as u64]);
-    let before = 4 * before_len(plan, limits) as u64;
+    let before = 4 * (before_len(plan, limits) + DEPTH * saved_len(plan, limits)) as u64;
     Ok([ranks, read_back, before].into_iter().fold(sampling, u64::saturating_add))
 }
 

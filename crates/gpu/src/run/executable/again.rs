@@ -17,9 +17,9 @@ use crate::{
 
 impl GpuExecutable {
     /// The persistent kernels of a pass, if it has some: of a decoding pass of one row that is alone, or of
-    /// a few of which some are of one slot.
+    /// a few of one slot.
     pub(super) fn kernels_of(&self, shape: &PassShape) -> Option<&PersistentPass> {
-        let few = shape.phase == Phase::Decode && !shape.distinct;
+        let few = shape.phase == Phase::Decode && shape.rows > 1 && shape.slots == 1;
         let rows = PassRows { count: shape.rows, below: shape.below[0] };
         self.persistent.as_ref().filter(|_| shape.alone || few).and_then(|all| all.of(rows))
     }

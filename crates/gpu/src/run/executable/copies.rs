@@ -10,11 +10,13 @@ use super::{
 };
 
 impl GpuExecutable {
-    /// Whether a partner's memory can be read, which becomes that of this executable.
+    /// Whether a partner's memory can be read, which becomes that of this executable. Next to parts of the host it is not:
+    /// their passes begin before the copies of a partner's values are recorded.
     pub(super) fn pair_with(&mut self, partner: Shared) -> bool {
         let Ok(partner) = partner.downcast::<Own>() else { return false };
-        let fits =
-            Arc::ptr_eq(&partner.device, &self.device) && partner.slots == self.limits.sequences;
+        let fits = self.host.is_none()
+            && Arc::ptr_eq(&partner.device, &self.device)
+            && partner.slots == self.limits.sequences;
         if fits {
             self.partner = Some(partner);
         }

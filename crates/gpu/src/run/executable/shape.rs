@@ -12,6 +12,8 @@ pub(super) struct PassShape {
     pub(super) selected: Vec<u32>,
     pub(super) bound: usize,
     pub(super) tiles: usize,
+    /// The number of slots, and whether each has one row.
+    pub(super) slots: usize,
     pub(super) distinct: bool,
     pub(super) sequences: usize,
     /// Rows of an effort below 1, and of those the selected ones.
@@ -26,10 +28,12 @@ impl PassShape {
         let bound = pass.rows.iter().map(|row| row.position as usize + 1).max().unwrap_or(0);
         let mut slots: Vec<u32> = pass.rows.iter().map(|row| row.slot).collect();
         slots.sort_unstable();
-        let distinct = slots.windows(2).all(|pair| pair[0] != pair[1]);
-        let (phase, rows) = (pass.phase, pass.rows.len());
+        slots.dedup();
+        let (phase, rows, slots) = (pass.phase, pass.rows.len(), slots.len());
+        let distinct = slots == rows;
         let alone = phase == Phase::Decode && rows == 1 && selected.len() == usize::from(selects);
-        Self { phase, rows, selected, bound, tiles, distinct, sequences: 0, below: [0; 2], alone }
+        let (sequences, below) = (0, [0; 2]);
+        Self { phase, rows, selected, bound, tiles, slots, distinct, sequences, below, alone }
     }
 }
 

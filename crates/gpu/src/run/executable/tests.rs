@@ -287,6 +287,7 @@ fn dependent(device: &Arc<Device>, spec: &ModelSpec, positions: [usize; 2]) -> [
             selected: vec![0],
             bound: position + 1,
             tiles: 0,
+            slots: 1,
             distinct: true,
             sequences: 1,
             below: [0; 2],

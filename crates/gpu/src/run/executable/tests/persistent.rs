@@ -214,8 +214,8 @@ fn logits_below(
     logits.collect()
 }
 
-/// By dispatches a layer of a row of an effort below 1 has four products, attention, and the results of those two
-/// products that are added to the residual stream; with several KV splits also a merge.
+/// By dispatches a layer of a row of an effort below 1 has four products and attention. The results of the two products
+/// that are added to the residual stream have one each. Several KV splits have a merge.
 #[test]
 fn dispatches_of_rows_below_1() {
     let Some(device) = device() else { return };
