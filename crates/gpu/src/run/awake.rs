@@ -1,8 +1,8 @@
 //! A GPU that waits for the host, awake.
 //!
 //! A GPU that waits most of the time lowers its clock, and then takes several times as long for its own part of a pass.
-//! So its commands before a wait end with a kernel that tells the host that the values have arrived, and then spins
-//! until the host has submitted the next commands. The host sees a word of memory earlier than the end of a submission.
+//! So its commands before a wait end with a kernel. It tells the host that the values have arrived, and spins until the
+//! host has submitted the next commands. The host sees a word of memory earlier than the end of a submission.
 
 use std::{
     hint::spin_loop,
