@@ -156,7 +156,12 @@ impl LiveInputs {
     /// are none.
     pub(super) fn strips(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let rows = self.live.len();
-        (0..rows.max(1)).step_by(STRIP).map(move |first| first..rows.min(first + STRIP))
+        (0..rows).step_by(STRIP).map(move |first| first..rows.min(first + STRIP))
+    }
+
+    /// Whether all rows are of effort 1.
+    pub(super) fn is_empty(&self) -> bool {
+        self.live.is_empty()
     }
 
     /// The rows of effort 1, which are multiplied with the first strip, and the others of a strip.

@@ -4,7 +4,6 @@
 //! become activations once, however many matrices multiply them.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
 use pelton_graph::{Error, Limits, Op, Phase, Plan};
@@ -14,10 +13,7 @@ use super::grouped_product::{GroupedProduct, PRODUCTS};
 use super::live_pairs::{LivePair, LivePairs};
 use crate::gemm::{ActivationKind, Activations, Picked, ROW_ALIGN};
 use crate::isa::Isa;
-use crate::pool::Pool;
-
-/// Tasks for each thread, where matrices have different numbers of rows.
-const TASKS: usize = 8;
+use crate::pool::{Pool, span};
 
 /// The pairs of a row and a matrix that multiplies it.
 pub(super) struct Pairs<M, I> {
@@ -184,13 +180,10 @@ impl Grouped {
         let activations: ArrayVec<&Activations, PRODUCTS> =
             products.iter().filter_map(find).collect();
         let units = Activations::units(x.len() / cols, cols);
-        let len_of = |matrix: u32| this.picked(matrix as usize).inputs.len();
-        let equal = this.chosen.iter().all(|&m| len_of(m) == len_of(this.chosen[0]));
-        // blocks of `ROW_ALIGN` outputs of a matrix, of all chosen matrices, and of a task
+        // blocks of `ROW_ALIGN` outputs of a matrix, and of all chosen matrices
         let of_matrix = rows.div_ceil(ROW_ALIGN);
         let blocks = of_matrix * this.chosen.len();
-        let of_task = (blocks / (TASKS * pool.threads())).max(1);
-        let next = AtomicUsize::new(0);
+        let bytes: usize = products.iter().map(GroupedProduct::bytes_of_matrix).sum();
         pool.run(|worker| {
             for (i, activations) in activations.iter().enumerate() {
                 if products[..i].iter().all(|before| before.kind() != products[i].kind()) {
@@ -217,17 +210,8 @@ impl Grouped {
                     finish(picked.outputs, outputs);
                 }
             };
-            // neighbouring outputs, where that is an even partition
-            if equal {
-                return run(worker.split(blocks, 1));
-            }
-            loop {
-                let first = next.fetch_add(of_task, Ordering::Relaxed);
-                if first >= blocks {
-                    return;
-                }
-                run(first..blocks.min(first + of_task));
-            }
+            let parts = worker.parts(blocks, bytes * this.chosen.len());
+            worker.share(parts, |of| run(span(blocks, 1, &of, parts)));
         });
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct GroupedProduct<'a> {
     sorted: Option<(&'a [Buckets], &'a EffortCurve)>,
     rows: usize,
     cols: usize,
+    /// Those of a matrix.
+    bytes: usize,
     /// `[count, outputs]`.
     bias: Option<&'a [f32]>,
     values: SharedMut<'a, f32>,
@@ -46,10 +48,11 @@ impl<'a> GroupedProduct<'a> {
         let weight = plan.weight(weight);
         let (rows, cols) = (weight.rows, weight.row_len);
         // all matrices have the same size
-        matrices
+        let first = matrices
             .matrix(0, rows, cols)
             .map_err(|e| Error::Matrix { tensor: weight.name.clone(), what: e.to_string() })?;
-        Ok(Self { matrices, sorted, rows, cols, bias, values: SharedMut::new(out) })
+        let bytes = first.bytes().len();
+        Ok(Self { matrices, sorted, rows, cols, bytes, bias, values: SharedMut::new(out) })
     }
 
     /// The results `[pairs, outputs]`.
@@ -60,6 +63,11 @@ impl<'a> GroupedProduct<'a> {
     /// Elements of a result.
     pub(super) fn outputs(&self) -> usize {
         self.rows
+    }
+
+    /// The bytes of one of its matrices.
+    pub(super) fn bytes_of_matrix(&self) -> usize {
+        self.bytes
     }
 
     /// Elements of a row that is multiplied.

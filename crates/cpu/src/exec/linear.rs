@@ -14,7 +14,7 @@ use crate::gemm::{
 };
 use crate::isa::Isa;
 use crate::memory::{AlignedBuf, Kept, Weights};
-use crate::pool::{Pool, SharedMut};
+use crate::pool::{Pool, SharedMut, span};
 use crate::simd::dispatch;
 
 /// A matrix `[outputs, cols]` in one of its orders.
@@ -40,6 +40,15 @@ impl Matrix<'_> {
         match self {
             Self::Rows(matrix) | Self::Buckets(matrix, ..) => matrix.cols(),
             Self::Lines(lines, ..) => lines.cols(),
+        }
+    }
+
+    /// The bytes of its rows.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Rows(matrix) | Self::Lines(_, matrix, _) | Self::Buckets(matrix, ..) => {
+                matrix.bytes().len()
+            }
         }
     }
 
@@ -157,8 +166,8 @@ impl Multiplier {
     }
 
     /// Multiplies the rows of `x` `[rows, cols]`, normed first if there is a norm, with every matrix
-    /// `[outputs, cols]`. A thread that has computed its partition of all products calls `finish`
-    /// with its partition of the first matrix's outputs.
+    /// `[outputs, cols]`. A thread that has computed a part of the outputs of all products calls
+    /// `finish` with that part of the first matrix's.
     pub(super) fn run<'a>(
         &mut self,
         pool: &Pool,
@@ -210,26 +219,35 @@ impl Multiplier {
                 unsafe { activations.prepare(x, cols, worker.split(units, 1)) };
             }
             worker.barrier();
-            for strip in operands.live.strips() {
-                if !strip.is_empty() {
-                    let of_kind = |kind| operands.of_kind(kind);
-                    // SAFETY: all threads choose for the same rows, which have been prepared, and
-                    // none multiplies them before the barrier.
-                    unsafe {
-                        let live = operands.live;
-                        live.choose(isa, worker, strip.clone(), x, &matrices, &of_kind);
+            if operands.live.is_empty() {
+                let units = products.iter().map(|p| p.matrix.rows().div_ceil(align)).max();
+                let bytes = products.iter().map(|p| p.matrix.bytes()).sum();
+                let parts = worker.parts(units.unwrap_or(0), bytes);
+                return worker.share(parts, |of| {
+                    for (index, product) in products.iter().enumerate() {
+                        let outputs = span(product.matrix.rows(), align, &of, parts);
+                        // SAFETY: activations are complete, and one thread computes an output.
+                        unsafe { operands.multiply((index, product), 0..0, outputs) };
                     }
-                    worker.barrier();
+                    finish(span(first.matrix.rows(), align, &of, parts));
+                });
+            }
+            for strip in operands.live.strips() {
+                let of_kind = |kind| operands.of_kind(kind);
+                // SAFETY: all threads choose for the same rows, which have been prepared, and none
+                // multiplies them before the barrier.
+                unsafe {
+                    let live = operands.live;
+                    live.choose(isa, worker, strip.clone(), x, &matrices, &of_kind);
                 }
+                worker.barrier();
                 for (index, product) in products.iter().enumerate() {
                     let outputs = worker.split(product.matrix.rows(), align);
                     // SAFETY: activations and live inputs are complete, and one thread computes an
                     // output.
                     unsafe { operands.multiply((index, product), strip.clone(), outputs) };
                 }
-                if !strip.is_empty() {
-                    worker.barrier();
-                }
+                worker.barrier();
             }
             finish(worker.split(first.matrix.rows(), align));
         });

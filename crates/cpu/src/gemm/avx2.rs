@@ -167,7 +167,13 @@ impl<const VNNI: bool> Vectors for Ymm<VNNI> {
         // SAFETY: as above.
         unsafe {
             if from.packed > 0 {
-                return [0, 32, 64, 96].map(|at| _mm256_loadu_si256(from.first.add(at).cast()));
+                let from = from.first.cast::<__m256i>();
+                return [
+                    _mm256_loadu_si256(from),
+                    _mm256_loadu_si256(from.add(1)),
+                    _mm256_loadu_si256(from.add(2)),
+                    _mm256_loadu_si256(from.add(3)),
+                ];
             }
             // A 4 x 4 transposition within each half: rows 0 to 3, and 4 to 7.
             let (a, b) = (every_fourth(from, 0), every_fourth(from, 1));

@@ -143,7 +143,13 @@ impl<const VNNI: bool> Vectors for Zmm<VNNI> {
         // SAFETY: as above.
         unsafe {
             if from.packed > 0 {
-                return [0, 64, 128, 192].map(|at| _mm512_loadu_si512(from.first.add(at).cast()));
+                let from = from.first.cast::<__m512i>();
+                return [
+                    _mm512_loadu_si512(from),
+                    _mm512_loadu_si512(from.add(1)),
+                    _mm512_loadu_si512(from.add(2)),
+                    _mm512_loadu_si512(from.add(3)),
+                ];
             }
             // A 4 x 4 transposition within each quarter: rows 0 to 3 in the first, and so on.
             let (a, b) = (every_fourth(from, 0), every_fourth(from, 1));

@@ -180,7 +180,11 @@ unsafe fn tile<S: Vectors, E: Element, const NR: usize, const MR: usize>(
             }
         }
         for (r, lanes) in lanes.iter().enumerate().take(job.batch - first_x) {
-            job.output(first_x + r, row, &lanes.each_ref().map(sum));
+            let mut sums = [0.0; NR];
+            for (total, lanes) in sums.iter_mut().zip(lanes) {
+                *total = sum(lanes);
+            }
+            job.output(first_x + r, row, &sums);
         }
     }
 }

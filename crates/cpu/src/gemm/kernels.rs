@@ -8,8 +8,10 @@ use std::ops::Range;
 
 use super::activations::Block;
 use super::job::Job;
-use super::panel::{Panel, panel, prefetch_job};
-use super::prefetch::{ROWS_LEAD, RangePrefetch, prefetch_packed, row_lead};
+use super::panel::{Panel, panel, prefetch_ahead, prefetch_job};
+use super::prefetch::{
+    Ahead, PackedPrefetch, ROWS_LEAD, RangePrefetch, packed_prefetch, prefetch_packed,
+};
 use super::tile::{BLOCK, CHUNK, Coding, Format, Tile, block_rows};
 use super::vectors::{Codes, Rows, Vectors};
 use crate::memory::prefetch::{Level, prefetch};
@@ -38,8 +40,23 @@ pub(super) const MOST_IN_TURN: usize = 16;
 /// The instructions of `S` exist, and the job's promises hold (see [`Job`]).
 #[inline(always)]
 pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
-    let mut prefetch = prefetch_job(job, S::LANES);
-    let lead = row_lead(S::LANES);
+    // a loop for each way, as both in one take the registers of its products
+    // SAFETY: the caller's promise.
+    unsafe {
+        match packed_prefetch(S::LANES) {
+            _ if !F::PACKED => direct_ahead::<S, F>(job, prefetch_job(job, S::LANES)),
+            PackedPrefetch::Lines(lines) => direct_ahead::<S, F>(job, lines),
+            PackedPrefetch::Pages(lead) => direct_ahead::<S, F>(job, prefetch_ahead(job, lead)),
+        }
+    }
+}
+
+/// As [`direct`], with a prefetch.
+///
+/// # Safety
+/// As for [`direct`].
+#[inline(always)]
+unsafe fn direct_ahead<S: Vectors, F: Format>(job: &Job<'_>, mut ahead: impl Ahead) {
     let mut row = job.rows.start;
     while row < job.rows.end {
         // SAFETY: the caller's promise; there are as many blocks in a row of weights as in one
@@ -57,12 +74,7 @@ pub(super) unsafe fn direct<S: Vectors, F: Format>(job: &Job<'_>) {
                     let header = F::header::<S>(block);
                     for group in 0..groups {
                         let bytes = S::LANES * F::DTYPE.block_bytes() / groups;
-                        if F::PACKED {
-                            let from = block.first.wrapping_add(group * bytes);
-                            prefetch_packed(from, bytes, lead);
-                        } else {
-                            prefetch.advance(bytes);
-                        }
+                        ahead.advance(block.first.wrapping_add(group * bytes), bytes);
                         let mut tiles = MaybeUninit::<[Tile<S>; 4]>::uninit();
                         let tiles = tiles.as_mut_ptr().cast::<Tile<S>>();
                         F::unpack::<S>(block, &header, group, tiles);

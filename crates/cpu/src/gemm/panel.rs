@@ -50,8 +50,13 @@ pub(super) unsafe fn panel(job: &Job<'_>, lanes: usize, row: usize, end: usize) 
 /// a panel.
 #[inline(always)]
 pub(super) fn prefetch_job(job: &Job<'_>, lanes: usize) -> RangePrefetch {
-    let start = job.weights.wrapping_add(job.rows.start * job.row_bytes);
     // packed panels are read one byte after the other
-    let lead = if job.packed { 0 } else { lanes * job.row_bytes };
+    prefetch_ahead(job, if job.packed { 0 } else { lanes * job.row_bytes })
+}
+
+/// Prefetches the weights of the job `lead` bytes ahead.
+#[inline(always)]
+pub(super) fn prefetch_ahead(job: &Job<'_>, lead: usize) -> RangePrefetch {
+    let start = job.weights.wrapping_add(job.rows.start * job.row_bytes);
     RangePrefetch::new(start, job.rows.len() * job.row_bytes, lead)
 }

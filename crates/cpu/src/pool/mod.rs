@@ -3,15 +3,14 @@
 //! A general pool distributes tasks through queues and wakes threads through the kernel, which
 //! costs more than many of the operations here take. This one has a single shape. *Every* thread
 //! runs the same closure ([`Pool::run`]), computes its partition of the work by its index
-//! ([`split`]) and synchronizes with the others in between ([`Worker::barrier`]). A waiting thread
-//! spins, then blocks: an idle process uses no core, and a thread that another process has
+//! ([`split`], or [`Worker::share`] where threads may be unequally fast) and synchronizes with the
+//! others in between ([`Worker::barrier`]). A waiting thread spins, then blocks: an idle process uses no core, and a thread that another process has
 //! descheduled gets a core to continue on.
 //!
 //! A waiting thread spins for 500 µs when idle and for 3 ms at a barrier before it blocks. Workers
 //! are restricted to one hardware thread of each physical core; the affinity of the calling thread
-//! stays as it is. Pinning each worker to a core of its own, and stealing small tasks, gained
-//! nothing on a quiet machine. Pinned workers were up to six times slower next to other work. All
-//! models that were loaded on one `Cpu` share its pool, and their passes run one after the other.
+//! stays as it is. Pinning each worker to a core of its own gained nothing on a quiet machine. Next
+//! to other work pinned workers were up to six times slower. All models that were loaded on one `Cpu` share its pool, and their passes run one after the other.
 
 mod affinity;
 mod barrier;
@@ -47,6 +46,16 @@ const IDLE: Duration = Duration::from_micros(500);
 /// a third of this.
 const PATIENCE: Duration = Duration::from_millis(3);
 
+/// Parts for each thread of work that threads [share](Worker::share), where parts are large: the cores
+/// of a machine read its memory at rates that differ by a third.
+const PARTS: usize = 16;
+/// Bytes of weights of a part at least, where each thread has more than one: their reads take far longer
+/// than the begin of a part.
+const PART_BYTES: usize = 64 << 10;
+
+/// The bit of a thread's taken parts that is set while it shares.
+const SHARES: usize = 1 << (usize::BITS - 1);
+
 /// The closure that every thread of a region runs.
 type Task = dyn Fn(Worker<'_>) + Sync;
 
@@ -80,6 +89,10 @@ struct Shared {
     task: UnsafeCell<Option<*const Task>>,
     /// Workers that have not finished the region yet.
     running: Padded<AtomicUsize>,
+    /// Parts of each thread that were taken, after [`SHARES`] if the thread shares.
+    taken: Box<[Padded<AtomicUsize>]>,
+    /// Whether some thread has shared since those were 0.
+    has_shared: Padded<AtomicBool>,
     barrier: Barrier,
     signal: Signal,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
@@ -110,6 +123,8 @@ impl Pool {
             epoch: Padded(AtomicUsize::new(0)),
             task: UnsafeCell::new(None),
             running: Padded(AtomicUsize::new(0)),
+            taken: (0..threads).map(|_| Padded(AtomicUsize::new(0))).collect(),
+            has_shared: Padded(AtomicBool::new(false)),
             barrier: Barrier::new(threads),
             signal: Signal::new(),
             panic: Mutex::new(None),
@@ -158,6 +173,11 @@ impl Pool {
         unsafe { *shared.task.get() = Some(erased) };
         shared.barrier.reset();
         shared.running.0.store(self.workers.len(), Ordering::Relaxed);
+        // other threads keep their lines where no region shares
+        if shared.has_shared.0.load(Ordering::Relaxed) {
+            shared.has_shared.0.store(false, Ordering::Relaxed);
+            shared.taken.iter().for_each(|taken| taken.0.store(0, Ordering::Relaxed));
+        }
         shared.announce();
 
         IN_REGION.set(true);
@@ -237,9 +257,57 @@ impl Worker<'_> {
         self.shared.threads
     }
 
+    /// The number of parts in which threads [share](Self::share) `units` of work that reads so many bytes.
+    pub fn parts(&self, units: usize, bytes: usize) -> usize {
+        let threads = self.shared.threads;
+        (bytes / PART_BYTES).clamp(threads, PARTS * threads).min(units)
+    }
+
     /// This thread's partition of `0..n`; see [`split`].
     pub fn split(&self, n: usize, align: usize) -> Range<usize> {
         split(n, align, self.index, self.shared.threads)
+    }
+
+    /// Calls `run` for parts of the work, neighbours among `0..parts`, each of which one thread of the
+    /// region takes. A thread takes three quarters of what is left of its [`split`] at a time, and then single parts
+    /// of other threads. All threads must call it, with as many parts.
+    ///
+    /// # Panics
+    /// If a thread shares more parts than there are threads twice in a region.
+    pub fn share(&self, parts: usize, mut run: impl FnMut(Range<usize>)) {
+        let Shared { threads, taken, has_shared, .. } = self.shared;
+        if parts <= *threads {
+            let own = self.split(parts, 1);
+            if !own.is_empty() {
+                run(own);
+            }
+            return;
+        }
+        if !has_shared.0.load(Ordering::Relaxed) {
+            has_shared.0.store(true, Ordering::Relaxed);
+        }
+        let before = taken[self.index].0.fetch_or(SHARES, Ordering::Relaxed);
+        assert!(before & SHARES == 0, "a thread of a pool shares once in a region");
+        for other in 0..*threads {
+            let owner = (self.index + other) % threads;
+            let all = split(parts, 1, owner, *threads);
+            let left = |taken: usize| all.len().saturating_sub(taken & !SHARES);
+            loop {
+                // a look first: it leaves the line to the owner
+                let count = match (other, left(taken[owner].0.load(Ordering::Relaxed))) {
+                    (_, 0) => break,
+                    (0, left) => (3 * left).div_ceil(4),
+                    (_, _) => 1,
+                };
+                let before = taken[owner].0.fetch_add(count, Ordering::Relaxed);
+                let count = count.min(left(before));
+                if count == 0 {
+                    break;
+                }
+                let first = all.end - left(before);
+                run(first..first + count);
+            }
+        }
     }
 
     /// Waits until every thread of the region has arrived: writes of any of them before are visible
@@ -265,4 +333,9 @@ pub fn split(n: usize, align: usize, worker: usize, threads: usize) -> Range<usi
     let units = n.div_ceil(align);
     let bound = |worker: usize| (units * worker / threads * align).min(n);
     bound(worker)..bound(worker + 1)
+}
+
+/// The items of neighbouring parts, where `0..n` is [split](split()) in so many.
+pub fn span(n: usize, align: usize, of: &Range<usize>, parts: usize) -> Range<usize> {
+    split(n, align, of.start, parts).start..split(n, align, of.end - 1, parts).end
 }

@@ -26,6 +26,55 @@ fn every_thread_runs_each_region_once() {
     }
 }
 
+/// Each part is computed once, in whichever order threads come, and a slow thread computes fewer.
+#[test]
+fn parts_are_shared() {
+    for threads in COUNTS {
+        let pool = Pool::new(threads).unwrap();
+        for parts in [0, 1, threads - 1, 7, 8 * threads, 8 * threads + 3] {
+            let runs: Vec<_> = (0..parts).map(|_| AtomicUsize::new(0)).collect();
+            for region in 0..50 {
+                let own = AtomicUsize::new(0);
+                pool.run(|worker| {
+                    let slow = worker.index() == region % threads && region % 10 == 0;
+                    worker.share(parts, |of| {
+                        if slow {
+                            thread::sleep(Duration::from_millis(20));
+                            own.fetch_add(of.len(), Ordering::Relaxed);
+                        }
+                        for part in of {
+                            runs[part].fetch_add(1, Ordering::Relaxed);
+                        }
+                    });
+                });
+                assert!(runs.iter().all(|runs| runs.load(Ordering::Relaxed) == region + 1));
+                let own = own.into_inner();
+                assert!(threads == 1 || parts < 8 * threads || own < 8, "{own} of {parts}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_thread_shares_once_in_a_region() {
+    let pool = Pool::new(2).unwrap();
+    let twice = || {
+        pool.run(|worker| {
+            worker.share(4, |_| {});
+            worker.share(4, |_| {});
+        });
+    };
+    catch_unwind(AssertUnwindSafe(twice)).unwrap_err();
+    // and what the threads took before the panic is no part of the next region
+    let parts = AtomicUsize::new(0);
+    pool.run(|worker| {
+        worker.share(4, |of| {
+            parts.fetch_add(of.len(), Ordering::Relaxed);
+        });
+    });
+    assert_eq!(parts.into_inner(), 4);
+}
+
 #[test]
 fn a_barrier_orders_the_phases() {
     for threads in COUNTS {

@@ -242,11 +242,10 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn load_i8(self, from: &[i8; LANES]) -> Self::V {
         let (low, high) = from.split_at(8);
-        [low, high].map(|half| {
-            with_proof!({
-                let codes = _mm_loadl_epi64(half.as_ptr().cast());
-                _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes))
-            })
+        with_proof!({
+            let low = _mm256_cvtepi8_epi32(_mm_loadl_epi64(low.as_ptr().cast()));
+            let high = _mm256_cvtepi8_epi32(_mm_loadl_epi64(high.as_ptr().cast()));
+            [_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)]
         })
     }
     #[inline(always)]

@@ -142,10 +142,28 @@ impl Coded for Q6K {
         // SAFETY: the caller's promise.
         unsafe {
             let d = S::load_f16(at.head.add(2 * output));
-            let [first, second] =
-                [0, at.outputs].map(|half| S::i8_to_f32(at.fields.add(half + output)));
+            let first = S::i8_to_f32(at.fields.add(output));
+            let second = S::i8_to_f32(at.fields.add(at.outputs + output));
             [[S::mul(d, first), S::mul(d, second)], [S::splat(0.0); 2]]
         }
+    }
+}
+
+/// A vector of each of four lines, which are so many bytes after `from`.
+///
+/// # Safety
+/// The lines exist, and the instructions of `S` too.
+#[inline(always)]
+unsafe fn load_lines<S: Lines>(from: *const u8, lines: [u32; 4]) -> [S::I; 4] {
+    let [a, b, c, d] = lines;
+    // SAFETY: the caller's promise.
+    unsafe {
+        [
+            S::load(from.add(a as usize)),
+            S::load(from.add(b as usize)),
+            S::load(from.add(c as usize)),
+            S::load(from.add(d as usize)),
+        ]
     }
 }
 
@@ -197,7 +215,7 @@ impl<S: Lines, K: Coded> LineSegment<S, K> {
         // SAFETY: the caller's promise.
         unsafe {
             let from = at.lines.add(Self::place(run, segment));
-            let both = S::interleave(lines.map(|line| S::load(from.add(line as usize))));
+            let both = S::interleave(load_lines::<S>(from, lines));
             let mut codes = [S::splat_i(0); 8];
             if !Self::NIBBLES {
                 for (to, codes_of) in codes.iter_mut().zip(both) {
@@ -207,7 +225,7 @@ impl<S: Lines, K: Coded> LineSegment<S, K> {
             }
             if fields.upper_bits == 4 {
                 let from = from.add(32 * fields.line(at.outputs));
-                let lower = S::interleave(lines.map(|line| S::load(from.add(line as usize))));
+                let lower = S::interleave(load_lines::<S>(from, lines));
                 let (mask, upper_mask) = (S::splat_i(0x0f0f_0f0f), S::splat_i(-0x0f0f_0f10));
                 let sign = S::splat_i(-0x7f7f_7f80);
                 for k in 0..4 {
@@ -227,11 +245,14 @@ impl<S: Lines, K: Coded> LineSegment<S, K> {
             if fields.upper_bits > 0 {
                 let bits = fields.upper_bits;
                 let from = at.lines.add(32 * fields.line(at.outputs) + run * fields.upper(RUN));
-                let load = |line: u32| match bits {
-                    1 => S::upper::<1>(from.add(line as usize / 4), segment),
-                    _ => S::upper::<2>(from.add(line as usize / 2), segment),
-                };
-                let uppers = S::interleave(lines.map(load));
+                let mut uppers = [S::splat_i(0); 4];
+                for (upper, line) in uppers.iter_mut().zip(lines) {
+                    *upper = match bits {
+                        1 => S::upper::<1>(from.add(line as usize / 4), segment),
+                        _ => S::upper::<2>(from.add(line as usize / 2), segment),
+                    };
+                }
+                let uppers = S::interleave(uppers);
                 let mask = S::splat_i(if bits == 1 { 0x1010_1010 } else { 0x3030_3030 });
                 for k in 0..4 {
                     codes[k] = S::or(codes[k], S::and(S::shl(uppers[k], 4), mask));
