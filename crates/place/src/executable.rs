@@ -18,6 +18,7 @@ use pelton_graph::{
 
 use crate::{
     flight::{Flight, Missed},
+    patience::Patience,
     stage::{Job, Stage},
     tokens::Tokens,
 };
@@ -32,6 +33,7 @@ pub(crate) struct SplitExecutable {
     first: Option<Sender<Job>>,
     /// From the last device.
     results: Receiver<Job>,
+    patience: Patience,
     threads: Vec<JoinHandle<()>>,
     /// The passes that are not taken yet, the oldest first.
     submitted: VecDeque<Ticket>,
@@ -58,12 +60,17 @@ pub(crate) struct LoadedPart {
 }
 
 impl SplitExecutable {
-    /// Starts a thread for each part of a plan.
+    /// Starts a thread for each part of a plan, which waits with some patience.
     ///
     /// # Errors
     ///
     /// [`Error::Threads`] if the system refuses one.
-    pub(crate) fn new(plan: Plan, limits: Limits, parts: Vec<LoadedPart>) -> Result<Self, Error> {
+    pub(crate) fn new(
+        plan: Plan,
+        limits: Limits,
+        parts: Vec<LoadedPart>,
+        patience: Patience,
+    ) -> Result<Self, Error> {
         let threads = parts.len();
         let fail = |error: io::Error| Error::Threads { threads, error };
         let each = parts.iter().map(|part| part.executable.pipeline());
@@ -85,7 +92,7 @@ impl SplitExecutable {
             let is_last = i + 1 == threads;
             let LoadedPart { device, executable, reads_tokens, has_effort } = part;
             let flags = [reads_tokens, has_effort, is_last];
-            let stage = Stage::new(&device, executable, flags, Arc::clone(&tokens));
+            let stage = Stage::new(&device, executable, flags, Arc::clone(&tokens), patience);
             let (next, after) = channel();
             let own = std::mem::replace(&mut jobs, after);
             let thread = Builder::new().name(format!("pelton part {i}"));
@@ -98,6 +105,7 @@ impl SplitExecutable {
             pipeline,
             first: Some(first),
             results: jobs,
+            patience,
             threads: handles,
             submitted: VecDeque::new(),
             free: Vec::new(),
@@ -191,7 +199,7 @@ impl Executable for SplitExecutable {
         }
         self.submitted.pop_front();
         let mut flight = loop {
-            match self.results.recv() {
+            match self.patience.receive(&self.results) {
                 Ok(Job::Pass(flight) | Job::Profile { flight, .. }) => break flight,
                 Ok(_) => {}
                 Err(_) => return Err(ended()),

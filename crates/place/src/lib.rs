@@ -17,6 +17,7 @@ mod cut;
 mod executable;
 mod flight;
 mod host;
+mod patience;
 mod predict;
 mod split;
 mod stage;

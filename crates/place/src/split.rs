@@ -8,6 +8,7 @@ use pelton_weights::Checkpoint;
 use crate::{
     cut::cut,
     executable::{LoadedPart, SplitExecutable},
+    patience::Patience,
 };
 
 /// Several backends, in the order in which a pass goes through them.
@@ -142,6 +143,8 @@ impl Backend for Split {
             before += own;
             loaded.push(LoadedPart { device: name, executable, reads_tokens, has_effort });
         }
-        Ok(Box::new(SplitExecutable::new(plan, limits, loaded)?))
+        let of_gpus =
+            self.devices.iter().all(|device| device.name() != "cpu" && !device.streams_weights());
+        Ok(Box::new(SplitExecutable::new(plan, limits, loaded, Patience::new(of_gpus))?))
     }
 }

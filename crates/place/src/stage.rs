@@ -12,6 +12,7 @@ use pelton_graph::{Error, Executable, Ticket};
 
 use crate::{
     flight::{Flight, Missed},
+    patience::Patience,
     tokens::Tokens,
 };
 
@@ -51,6 +52,7 @@ pub(crate) struct Stage {
     has_effort: bool,
     pub(crate) is_last: bool,
     pub(crate) tokens: Arc<Tokens>,
+    patience: Patience,
     /// Passes that the device can have in flight.
     depth: usize,
     missed: Missed,
@@ -70,6 +72,7 @@ impl Stage {
         executable: Box<dyn Executable>,
         [reads_tokens, has_effort, is_last]: [bool; 3],
         tokens: Arc<Tokens>,
+        patience: Patience,
     ) -> Self {
         let (device, missed) = (device.to_owned(), Missed::default());
         let depth = executable.pipeline().depth;
@@ -81,6 +84,7 @@ impl Stage {
             has_effort,
             is_last,
             tokens,
+            patience,
             depth,
             missed,
             failed,
@@ -94,7 +98,7 @@ impl Stage {
         loop {
             let job = match begun {
                 Some(_) => jobs.try_recv().ok(),
-                None => match jobs.recv() {
+                None => match self.patience.receive(jobs) {
                     Ok(job) => Some(job),
                     Err(_) => return,
                 },
@@ -236,7 +240,7 @@ impl Stage {
         if !self.needs_tokens(flight) {
             return Ok(None);
         }
-        let tokens = self.tokens.after(flight.after, flight.sampled_rows());
+        let tokens = self.tokens.after(flight.after, flight.sampled_rows(), self.patience);
         tokens.map(Some).ok_or_else(|| {
             Error::Pass("tokens of an earlier pass, which the last device did not run".to_owned())
         })

@@ -4,6 +4,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use pelton_graph::RECENT;
 
+use crate::patience::Patience;
+
 /// The newest sampled tokens of each slot, and the number of passes whose tokens are known.
 #[derive(Debug)]
 pub(crate) struct Tokens {
@@ -58,7 +60,9 @@ impl Tokens {
         &self,
         passes: u64,
         wanted: impl Iterator<Item = (u32, u32)>,
+        patience: Patience,
     ) -> Option<Vec<u32>> {
+        patience.wait(|| self.are_known(passes));
         let mut state = self.lock();
         while state.done < passes && !state.is_closed {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);

@@ -9,6 +9,7 @@ use pelton_graph::{
 use pelton_sampling::Sampled;
 
 use self::{
+    expected::Expected,
     host::Host,
     lowered::{Lowered, allocate_buffers, rotations},
     partner::{Copies, Own},
@@ -45,6 +46,7 @@ mod again;
 mod ahead;
 mod break_even;
 mod copies;
+mod expected;
 mod host;
 mod lowered;
 mod partner;
@@ -80,6 +82,8 @@ pub(super) struct GpuExecutable {
     ranks: Option<Ranks>,
     /// The commands of a pass with a ranking that may be the next one.
     ahead: Option<Ahead>,
+    /// The decoding passes of a part of a model that may come.
+    expected: Expected,
     in_flight: InFlight,
     page_copies: PageCopies,
     /// The most rows of a tile of attention: the least of all ops, valid for all.
@@ -174,7 +178,8 @@ impl GpuExecutable {
         let own = Own::new(&device, &plan, &limits, &buffers, &inputs);
         let bytes_before = 4 * before_len(&plan, &limits) as u64;
         let states_before = device.buffer("hidden states of the pass before", bytes_before)?;
-        let in_flight = InFlight::new(&device, bytes)?;
+        let is_part = !plan.entry.is_empty() || !plan.exit.is_empty();
+        let in_flight = InFlight::new(&device, bytes, is_part)?;
         device.wait()?;
         compare(&device, &needs, before);
         let selects = plan.steps.iter().any(|step| plan.step_rows(step) == Rows::Selected);
@@ -196,6 +201,7 @@ impl GpuExecutable {
             sample,
             ranks,
             ahead: None,
+            expected: Expected::new(),
             in_flight,
             device,
             plan,
@@ -368,11 +374,12 @@ impl Executable for GpuExecutable {
             call,
             repeat: pass.repeat,
         };
+        let mut came = self.came(&run);
         let given = self.given(&run, words, pass.hidden.given());
         let mut encoder = self.device.device.create_command_encoder(&Default::default());
         self.enter_last(&mut encoder, &run.shape);
         self.find(&mut encoder, &run.copies, given.as_ref());
-        let mut recorded = self.recorded(&run, encoder);
+        let mut recorded = self.recorded_of(&run, encoder, came.as_mut());
         if self.host.is_some() {
             recorded.finish(&self.device);
             self.finish_host()?;
@@ -385,6 +392,7 @@ impl Executable for GpuExecutable {
         if let ([row], true) = (pass.rows, pass.draws_later()) {
             self.in_flight.await_draw(*row);
         }
+        self.expect(&run, came.is_some());
         Ok(ticket)
     }
 

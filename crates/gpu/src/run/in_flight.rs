@@ -33,6 +33,8 @@ pub(crate) struct InFlight {
     hidden: Vec<wgpu::Buffer>,
     passes: VecDeque<InFlightPass>,
     next: u64,
+    /// Whether another device waits for the results, so that a wait must not sleep at first.
+    hurries: bool,
 }
 
 /// One pass in flight.
@@ -58,7 +60,7 @@ pub(crate) struct InFlightPass {
 /// The commands of a pass and the buffers with its results.
 pub(crate) struct Recorded {
     /// Commands that were recorded before.
-    pub(crate) steps: Option<wgpu::CommandBuffer>,
+    pub(crate) first: Vec<wgpu::CommandBuffer>,
     pub(crate) encoder: wgpu::CommandEncoder,
     /// Samples and logits, and their bytes.
     pub(crate) samples: (wgpu::Buffer, u64),
@@ -75,7 +77,7 @@ impl Recorded {
     /// Ends what is recorded so far, which takes longer than the commands that a submission adds.
     pub(crate) fn finish(&mut self, device: &Device) {
         let more = device.device.create_command_encoder(&Default::default());
-        self.steps = Some(std::mem::replace(&mut self.encoder, more).finish());
+        self.first.push(std::mem::replace(&mut self.encoder, more).finish());
     }
 }
 
@@ -86,10 +88,12 @@ impl InFlight {
         each.saturating_mul(DEPTH as u64).saturating_add(logits_bytes)
     }
 
-    /// Allocates buffers for up to as many bytes of samples, logits and hidden states of each pass.
+    /// Allocates buffers for up to as many bytes of samples, logits and hidden states of each pass. Another device waits
+    /// for the results if it `hurries`.
     pub(crate) fn new(
         device: &Device,
         [sample_bytes, logits_bytes, hidden_bytes]: [u64; 3],
+        hurries: bool,
     ) -> Result<Self, Error> {
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let buffer = |label, bytes| device.buffer_for(label, bytes, usage);
@@ -107,6 +111,7 @@ impl InFlight {
                 .collect::<Result<_, _>>()?,
             passes: VecDeque::with_capacity(DEPTH),
             next: 0,
+            hurries,
         })
     }
 
@@ -124,6 +129,11 @@ impl InFlight {
             ));
         }
         Ok(())
+    }
+
+    /// Whether another device waits for the results.
+    pub(crate) const fn hurries(&self) -> bool {
+        self.hurries
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -172,7 +182,7 @@ impl InFlight {
     }
 
     fn send(&self, device: &Device, recorded: Recorded, buffer: usize) -> Submission {
-        let Recorded { steps, mut encoder, samples, drafted, logits_bytes, hidden, dead } =
+        let Recorded { first, mut encoder, samples, drafted, logits_bytes, hidden, dead } =
             recorded;
         let (results, sample_bytes) = samples;
         let mut end = sample_bytes;
@@ -196,7 +206,7 @@ impl InFlight {
         if let Some((words, offset)) = &dead {
             encoder.copy_buffer_to_buffer(words, *offset, &self.dead[buffer], 0, 4);
         }
-        let index = device.queue.submit(steps.into_iter().chain([encoder.finish()]));
+        let index = device.queue.submit(first.into_iter().chain([encoder.finish()]));
         mapped.extend(dead.map(|_| (&self.dead[buffer], 4)));
         for (buffer, bytes) in mapped {
             if bytes > 0 {
@@ -214,7 +224,7 @@ impl InFlight {
                 break;
             }
             if pass.persistent {
-                device.wait_until(&pass.submission)?;
+                wait(device, &pass.submission, self.hurries)?;
                 pass.persistent = false;
                 let mut word = [0; 4];
                 let outcome = read(device, &self.dead[pass.buffer], &mut word);
@@ -312,7 +322,7 @@ impl InFlight {
         let Some(pass) = self.passes.pop_front() else {
             return Err(Error::Pass(format!("{ticket:?} is not the oldest in flight")));
         };
-        let waited = device.wait_until(&pass.submission);
+        let waited = wait(device, &pass.submission, self.hurries);
         let buffer = &self.samples[pass.buffer];
         samples.resize(pass.sample_bytes as usize, 0);
         let logits: &mut [u8] = bytemuck::cast_slice_mut(logits);
@@ -363,6 +373,13 @@ impl InFlightPass {
     /// The hidden states of the pass, in elements.
     pub(crate) fn hidden_len(&self) -> usize {
         self.hidden_bytes as usize / 4
+    }
+}
+
+fn wait(device: &Device, submission: &Submission, hurries: bool) -> Result<(), Error> {
+    match hurries {
+        true => device.wait_soon(submission),
+        false => device.wait_until(submission),
     }
 }
 

@@ -27,7 +27,7 @@ pub(in crate::device) fn has_ended(device: &wgpu::Device, submission: &Submissio
 
 /// Looks for the end of a submission for a short time, without sleep: a thread that sleeps wakes late.
 pub(in crate::device) fn spin(device: &wgpu::Device, until: &Submission) {
-    const MOST: Duration = Duration::from_micros(500);
+    const MOST: Duration = Duration::from_millis(4);
     let begun = Instant::now();
     while !has_ended(device, until) && begun.elapsed() < MOST {
         spin_loop();

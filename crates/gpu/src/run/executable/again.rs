@@ -132,6 +132,16 @@ impl GpuExecutable {
             self.sample.record(&mut compute, &run.call);
         }
         drop(compute);
+        self.results(run, encoder, logits_bytes)
+    }
+
+    /// The results of a pass, whose copies come after what is recorded.
+    pub(super) fn results(
+        &self,
+        run: &Run,
+        encoder: wgpu::CommandEncoder,
+        logits_bytes: u64,
+    ) -> Recorded {
         let samples =
             (self.sample.results().clone(), self.sample.result_bytes(&run.call, run.repeat));
         let kernels = self.kernels_of(&run.shape).filter(|_| run.persists);
@@ -144,7 +154,7 @@ impl GpuExecutable {
         });
         let hidden = hidden.collect();
         let drafted = self.drafted(&run.copies);
-        Recorded { steps: None, encoder, samples, drafted, logits_bytes, hidden, dead }
+        Recorded { first: Vec::new(), encoder, samples, drafted, logits_bytes, hidden, dead }
     }
 
     /// Waits for the persistent passes up to a ticket, or for all of them. If a spin of one ran

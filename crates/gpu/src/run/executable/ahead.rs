@@ -44,7 +44,7 @@ impl GpuExecutable {
         let (results, to) = (self.ranks()?.results(), self.in_flight.logits());
         encoder.copy_buffer_to_buffer(results, 0, to, 0, call.bytes());
         let recorded = Recorded {
-            steps: Some(commands),
+            first: vec![commands],
             encoder,
             samples: (self.sample.results().clone(), 0),
             drafted: Vec::new(),
