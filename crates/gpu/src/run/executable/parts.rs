@@ -26,14 +26,17 @@ impl GpuExecutable {
     /// If a measured pass of a part or a copy of its weights fails.
     pub(in crate::run) fn with_host(
         mut self,
-        HostExecutables { parts, stream_from }: HostExecutables,
+        HostExecutables { parts, stream_from, rates_key }: HostExecutables,
         choices: Option<&Choices>,
     ) -> Result<Self, Error> {
         if let Some(host) = &mut self.host {
             host.parts = parts;
             host.stream_from = match stream_from {
                 Some(tokens) => tokens,
-                None => host.break_even(&self.device, &self.plan, choices)?,
+                None => {
+                    let kept = choices.zip(rates_key.as_deref());
+                    host.break_even(&self.device, &self.plan, kept)?
+                }
             };
         }
         Ok(self)

@@ -21,6 +21,7 @@ use crate::{
 };
 
 mod heads;
+mod lengths;
 mod live_sets;
 mod persistent;
 
@@ -201,6 +202,13 @@ fn predicted_memory_is_that_of_the_allocator() {
     }
 }
 
+/// The plan with its first feed-forward in the host's memory.
+fn with_part_of_host(plan: Plan) -> Plan {
+    let at = plan.steps.iter().position(|step| matches!(step.op, Op::NormGlu { .. })).unwrap();
+    let (entry, exit) = (plan.steps[at].inputs[0], plan.steps[at + 1].outputs[0]);
+    Plan { host: vec![HostPart { steps: at..at + 2, entry, exit }], ..plan }
+}
+
 /// The same of a load whose first feed-forward stays in the host's memory.
 #[test]
 fn predicted_memory_with_a_part_of_the_host() {
@@ -208,11 +216,9 @@ fn predicted_memory_with_a_part_of_the_host() {
     let Some(before) = device.allocated() else { return };
     let spec = ModelSpec { vocab: 3001, ..ModelSpec::wide(DType::Q4_0) };
     let checkpoint = Arc::new(spec.checkpoint());
-    let mut plan = build(&checkpoint).unwrap().fuse(&all);
+    let plan = build(&checkpoint).unwrap().fuse(&all);
     let whole = needs(&device, &plan, &limits(&spec)).unwrap();
-    let at = plan.steps.iter().position(|step| matches!(step.op, Op::NormGlu { .. })).unwrap();
-    let (entry, exit) = (plan.steps[at].inputs[0], plan.steps[at + 1].outputs[0]);
-    plan.host = vec![HostPart { steps: at..at + 2, entry, exit }];
+    let plan = with_part_of_host(plan);
     let needs = needs(&device, &plan, &limits(&spec)).unwrap();
     assert!(needs.weights < whole.weights && needs.streamed > 0, "{needs:?}");
     let matrices = SharedMatrices::default();
