@@ -2,49 +2,39 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
-    io::{self, Read},
-    path::{Path, PathBuf},
-    process,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Mutex, PoisonError},
 };
 
 use pelton_graph::{Backend, LinkRates, Rates};
-use serde_json::{Map, Value, json};
+use pelton_records::Records;
+use serde_json::{Value, json};
 
 use crate::Error;
 
 /// The rates that are known, by the [keys](Backend::rates_key) of devices.
 pub(crate) struct KnownRates {
-    file: Option<PathBuf>,
+    records: Option<Records<Value>>,
     /// Those that this process has measured.
     measured: Mutex<BTreeMap<String, Rates>>,
 }
 
 impl KnownRates {
-    /// Those of a file, if one is given.
-    pub(crate) fn new(file: Option<PathBuf>) -> Self {
-        Self { file, measured: Mutex::default() }
+    /// Those that were kept, if any are to be.
+    pub(crate) fn new(records: Option<Records<Value>>) -> Self {
+        Self { records, measured: Mutex::default() }
     }
 
     /// Those of the user's cache directory.
     pub(crate) fn of_user() -> Self {
-        use etcetera::BaseStrategy;
-        let directories = etcetera::choose_base_strategy().ok();
-        Self::new(directories.map(|all| all.cache_dir().join("pelton").join("rates.json")))
+        Self::new(Records::of_user("rates.json"))
     }
 
     /// The rates of a device, if they were measured.
     pub(crate) fn get(&self, device: &dyn Backend) -> Option<Rates> {
         let key = device.rates_key()?;
         let measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
-        measured
-            .get(&key)
-            .copied()
-            .or_else(|| parsed(read(self.file.as_deref()?).ok()??.get(&key)?))
+        let kept = || parsed(&self.records.as_ref()?.get(&key)?);
+        measured.get(&key).copied().or_else(kept)
     }
 
     /// Measures the rates of a device, and keeps them. A file that cannot be written is ignored: the next process measures
@@ -57,8 +47,8 @@ impl KnownRates {
         let Some(key) = device.rates_key() else { return Ok(()) };
         let rates = device.measure_rates()?;
         tracing::info!(key, ?rates, "the rates of a device are measured");
-        if let Some(file) = &self.file {
-            let _ = write(file, &key, &rates);
+        if let Some(records) = &self.records {
+            let _ = records.update(&key, |entry| *entry = entry_of(&rates));
         }
         let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
         measured.insert(key, rates);
@@ -81,47 +71,17 @@ fn parsed(entry: &Value) -> Option<Rates> {
     Some(Rates { read, step, multiply: positive("multiply"), link })
 }
 
-/// The entries of a file; `None` if it cannot be parsed.
-fn read(file: &Path) -> io::Result<Option<Map<String, Value>>> {
-    /// Far more than the rates of many devices.
-    const MOST: u64 = 1 << 20;
-    let mut text = Vec::new();
-    fs::File::open(file)?.take(MOST).read_to_end(&mut text)?;
-    Ok(serde_json::from_slice(&text).ok())
-}
-
-/// Adds an entry. Writers take turns by a lock. The file is replaced by a rename, so it is never read half written; one
-/// that cannot be parsed is kept under another name.
-fn write(file: &Path, key: &str, rates: &Rates) -> io::Result<()> {
-    let &Rates { read: rate, step, multiply, link } = rates;
-    let mut entry = json!({ "read": rate, "step": step });
+/// The entry of rates.
+fn entry_of(rates: &Rates) -> Value {
+    let &Rates { read, step, multiply, link } = rates;
+    let mut entry = json!({ "read": read, "step": step });
     if let Some(multiply) = multiply {
         entry["multiply"] = json!(multiply);
     }
     if let Some(LinkRates { up, hop }) = link {
         (entry["up"], entry["hop"]) = (json!(up), json!(hop));
     }
-    if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let turn = fs::File::create(file.with_extension("lock"))?;
-    // a file system without locks loses rates that are written at the same time, which are measured again
-    let _ = turn.lock();
-    let mut all = match read(file) {
-        Ok(Some(all)) => all,
-        Ok(None) => {
-            fs::rename(file, file.with_extension("unreadable"))?;
-            Map::new()
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Map::new(),
-        Err(error) => return Err(error),
-    };
-    all.insert(key.to_owned(), entry);
-    static WRITES: AtomicUsize = AtomicUsize::new(0);
-    let write = WRITES.fetch_add(1, Ordering::Relaxed);
-    let new = file.with_extension(format!("{}-{write}", process::id()));
-    fs::write(&new, serde_json::to_vec_pretty(&all)?)?;
-    fs::rename(&new, file)
+    entry
 }
 
 #[cfg(test)]
@@ -168,34 +128,31 @@ mod tests {
     #[test]
     fn rates_outlive_a_process() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("deeper").join("rates.json");
+        let records = Records::at(folder.path().join("rates.json"));
         let link = Some(LinkRates { up: 25.2e9, hop: 2.5e-4 });
         let gpu = Rates { read: 3e12, step: 2.8e-6, multiply: Some(2e14), link };
         let cpu = Rates { read: 64.8e9, step: 0.0, multiply: None, link: None };
         let devices = [Stated("gpu", gpu), Stated("cpu", cpu), Stated("software", gpu)];
-        let first = KnownRates::new(Some(file.clone()));
+        let first = KnownRates::new(Some(records.clone()));
         for device in &devices {
             assert_eq!(first.get(device), None);
             first.measure(device).unwrap();
         }
-        for known in [first, KnownRates::new(Some(file.clone()))] {
+        for known in [first, KnownRates::new(Some(records.clone()))] {
             assert_eq!(known.get(&devices[0]), Some(gpu));
             assert_eq!(known.get(&devices[1]), Some(cpu));
             assert_eq!(known.get(&devices[2]), None, "a driver in software");
         }
-        // no number is made up of what cannot be read
+        // no number is made up of an entry that no device can have
         for text in [
-            "",
-            "[",
-            "[1]",
             r#"{"gpu": 1}"#,
             r#"{"gpu": {"read": 0, "step": 1}}"#,
             r#"{"gpu": {"read": 1e12, "step": 1, "up": 1e10}}"#,
             r#"{"gpu": {"read": 1e12, "step": 1e300}}"#,
             r#"{"gpu": {"read": 1e-300, "step": 1}}"#,
         ] {
-            fs::write(&file, text).unwrap();
-            assert_eq!(KnownRates::new(Some(file.clone())).get(&devices[0]), None, "{text}");
+            std::fs::write(records.file(), text).unwrap();
+            assert_eq!(KnownRates::new(Some(records.clone())).get(&devices[0]), None, "{text}");
         }
         assert_eq!(KnownRates::new(None).get(&devices[0]), None);
     }

@@ -151,6 +151,8 @@ pub struct HostExecutables {
     pub parts: Vec<Box<dyn Executable>>,
     /// [`Pipeline::streams`]; `None` for a choice by measurement.
     pub stream_from: Option<usize>,
+    /// The [key](Backend::rates_key) of their backend, on which such a measurement depends.
+    pub rates_key: Option<String>,
 }
 
 /// The properties of an executable by which a scheduler forms and submits passes.

@@ -246,7 +246,8 @@ impl Backend for HostParts {
             })?);
             before += bytes;
         }
-        let host = HostExecutables { parts: host, stream_from: self.stream_from };
+        let (stream_from, rates_key) = (self.stream_from, self.cpu.rates_key());
+        let host = HostExecutables { parts: host, stream_from, rates_key };
         self.gpu.load_with_host(own, checkpoint, limits, host, &mut |done, _| {
             progress(on_cpu + done, all);
         })

@@ -10,7 +10,6 @@ use std::{
     fs,
     io::Read,
     path::{Path, PathBuf},
-    process,
     sync::Arc,
 };
 
@@ -253,15 +252,8 @@ impl EffortFile {
             "groups": table.groups().iter().map(group).collect::<Vec<_>>(),
             "matrices": table.matrices().iter().map(matrix).collect::<Vec<_>>(),
         });
-        let write = || {
-            if let Some(folder) = path.parent() {
-                fs::create_dir_all(folder)?;
-            }
-            let new = path.with_extension(process::id().to_string());
-            fs::write(&new, format!("{value}\n"))?;
-            fs::rename(&new, path)
-        };
-        write().map_err(|error: std::io::Error| refuse(format!("could not be written: {error}")))
+        pelton_records::replace(path, format!("{value}\n").as_bytes())
+            .map_err(|error| refuse(format!("could not be written: {error}")))
     }
 
     /// Reads the table of a model with a plan that has marked matrices.

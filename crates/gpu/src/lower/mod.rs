@@ -34,6 +34,7 @@ mod attention;
 pub(crate) mod autotune;
 mod buckets;
 pub(crate) mod buffers;
+pub(crate) mod choices;
 pub(crate) mod dispatch;
 mod effort;
 mod experts;

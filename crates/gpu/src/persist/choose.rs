@@ -8,7 +8,7 @@ use pelton_graph::{Error, Plan};
 use crate::{
     device::{Device, KernelSource},
     kernels::{matvec::Stage, template},
-    lower::{autotune, dispatch::Bound, loaded::Loaded},
+    lower::{choices::Known, dispatch::Bound, loaded::Loaded},
     persist::{
         link::{Launch, Phase, link},
         segments::{BYTES, DEAD, PassRows, Persistent, PersistentPass},
@@ -71,7 +71,7 @@ pub(crate) fn choose(trial: &Trial<'_>, mode: Mode) -> Result<Option<Persistent>
     if !device.tunes || (device.capabilities.workgroup_threads as usize) < THREADS {
         return Ok(None);
     }
-    let search = Search { trial, owner: autotune::owner(device), candidates: OnceCell::new() };
+    let search = Search { trial, candidates: OnceCell::new() };
     if let Some((alone, choice)) = search.find(PassRows::ALONE, || search.alone())? {
         passes.push(alone);
         // each number of rows is compiled and timed, and none was 3 % faster in an 8B on an H100
@@ -102,8 +102,6 @@ fn can_repeat(plan: &Plan) -> bool {
 /// The search for the fastest launch shape.
 struct Search<'a> {
     trial: &'a Trial<'a>,
-    /// The owner of the choices in the file.
-    owner: String,
     /// Numbers of workgroups to try, once they are known.
     candidates: OnceCell<Vec<usize>>,
 }
@@ -122,17 +120,17 @@ impl Search<'_> {
         rows: PassRows,
         measure: impl FnOnce() -> Result<Vec<Found>, Error>,
     ) -> Result<Option<Found>, Error> {
-        let (tuning, key) = (self.trial.tuning, self.trial.key(rows));
-        let known = tuning.and_then(|file| autotune::remembered(file, &self.owner, &key));
+        let (choices, key) = (self.trial.choices, self.trial.key(rows));
+        let known = choices.and_then(|choices| choices.get(&key));
         let best = match known.map(LaunchChoice::of) {
             Some(None) => None,
             Some(Some(choice)) if choice.groups <= MOST => self.lowered(choice, rows)?,
             _ => {
                 let best = self.fastest(rows, measure()?)?;
-                if let Some(file) = tuning {
+                if let Some(choices) = choices {
                     let words = best.as_ref().map_or([0, 0], |(_, choice)| choice.words());
                     // without the file the next load measures again
-                    let _ = autotune::remember(file, &self.owner, &key, words);
+                    let _ = choices.add(Known::from([(key, words)]));
                 }
                 best
             }

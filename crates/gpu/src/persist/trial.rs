@@ -1,10 +1,7 @@
 //! A trial of persistent kernels at load: whether their results are those of the dispatches, and the
 //! times of both.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use pelton_graph::{Effort, Error, Phase, pages_for};
 
@@ -12,6 +9,7 @@ use crate::{
     device::Device,
     lower::{
         autotune,
+        choices::Choices,
         dispatch::{Dispatch, RowClass, StepDispatches},
         loaded::Loaded,
     },
@@ -48,8 +46,8 @@ pub(crate) struct Trial<'a> {
     pub(crate) rows: usize,
     /// Positions of a sequence, for which there are pages.
     pub(crate) context: usize,
-    /// The file of choices of earlier loads.
-    pub(crate) tuning: Option<&'a Path>,
+    /// The choices of earlier loads.
+    pub(crate) choices: Option<&'a Choices>,
 }
 
 /// The seconds of a pass at [`POSITIONS`], by dispatches and by persistent kernels.

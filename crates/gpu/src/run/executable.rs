@@ -28,6 +28,7 @@ use crate::{
     lower::{
         Inputs, Scratch,
         buffers::{by_sequence, table_pages},
+        choices::Choices,
         dispatch::{Dispatch, EXACT_ROWS, RowClass, StepDispatches, StepShape},
         loaded::Loaded,
     },
@@ -109,8 +110,8 @@ pub(super) struct Load<'a> {
     pub(super) limits: Limits,
     /// Bytes that it may allocate, if known.
     pub(super) available: Option<u64>,
-    /// The file of choices of earlier loads.
-    pub(super) tuning: Option<&'a std::path::Path>,
+    /// The choices of earlier loads.
+    pub(super) choices: Option<&'a Choices>,
     pub(super) persistent: Mode,
 }
 
@@ -120,7 +121,7 @@ impl GpuExecutable {
         sources: Sources<'_>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
-        let Load { device, plan, limits, available, tuning, persistent } = load;
+        let Load { device, plan, limits, available, choices, persistent } = load;
         let shared = shared_bytes(&device, &plan, sources);
         let needs = check_memory(&device, &plan, &limits, available, shared)?;
         let attentions = attentions(&plan, &limits, table_pages(&plan, &limits));
@@ -151,7 +152,7 @@ impl GpuExecutable {
             decode_rows: limits.decode_rows().next_multiple_of(ROOM),
         };
         let Lowered { alone, classes, persistent } =
-            Lowered::new(&loaded, &limits, tuning, persistent)?;
+            Lowered::new(&loaded, &limits, choices, persistent)?;
         let saved = 4 * saved_len(&plan, &limits) as u64;
         let redo = Redo::new(&device, &inputs, persistent.is_some(), saved)?;
         let logits = &buffers[plan.logits.0];

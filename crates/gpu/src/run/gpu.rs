@@ -9,7 +9,10 @@ use pelton_weights::Checkpoint;
 
 use crate::{
     device::{Adapter, Checks, Device},
-    lower::{autotune, buffers::prompt_partial_len},
+    lower::{
+        buffers::prompt_partial_len,
+        choices::{Choices, owner},
+    },
     persist::Mode,
     run::{
         accept::accepts,
@@ -110,7 +113,7 @@ impl Backend for Gpu {
     }
 
     fn rates_key(&self) -> Option<String> {
-        self.device.tunes.then(|| autotune::owner(&self.device))
+        self.device.tunes.then(|| owner(&self.device))
     }
 
     fn measure_rates(&self) -> Result<Rates, Error> {
@@ -168,11 +171,10 @@ impl Backend for Gpu {
             )));
         }
         let device = Arc::clone(&self.device);
-        let tuning = autotune::cache_file();
+        let choices = Choices::of_user(&device);
         let source = Sources { checkpoint: &checkpoint, matrices: &self.matrices };
-        let file = tuning.as_deref();
-        let (available, persistent) = (self.budget(), self.persistent);
-        let load = Load { device, plan, limits, available, tuning: file, persistent };
-        Ok(Box::new(GpuExecutable::load(load, source, progress)?.with_host(host, file)?))
+        let (available, persistent, choices) = (self.budget(), self.persistent, choices.as_ref());
+        let load = Load { device, plan, limits, available, choices, persistent };
+        Ok(Box::new(GpuExecutable::load(load, source, progress)?.with_host(host, choices)?))
     }
 }

@@ -1,48 +1,49 @@
 //! The length from which on a prompt is faster with streamed weights than as rows of decoding passes.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use pelton_graph::{Error, Plan};
 
 use super::host::{Host, pass_of};
 use crate::{
     device::Device,
-    lower::{autotune, dispatch::EXACT_ROWS},
+    lower::{
+        choices::{Choices, Known},
+        dispatch::EXACT_ROWS,
+    },
 };
 
 /// The longest prompt that is not streamed.
 const MOST: usize = 1 << 10;
 
 impl Host {
-    /// The length, a power of two. It is remembered, because another one can give another text.
+    /// The length, a power of two. Another length can give another text, so it is `kept` by the
+    /// [key](pelton_graph::Backend::rates_key) of the host, which has its threads. A host without a key is measured at
+    /// each load.
     pub(super) fn break_even(
         &mut self,
         device: &Device,
         plan: &Plan,
-        choices: Option<&Path>,
+        kept: Option<(&Choices, &str)>,
     ) -> Result<usize, Error> {
-        let owner = autotune::owner(device);
         let bytes: usize =
             plan.host_parts().iter().zip(&plan.weights).fold(0, |sum, (part, of)| {
                 sum + part.map_or(0, |_| of.dtype.bytes_of(of.len()).unwrap_or(0))
             });
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let key = format!("stream {} parts of {bytes} bytes, {cores} threads", self.parts.len());
-        if let Some([tokens, _]) = choices.and_then(|file| autotune::remembered(file, &owner, &key))
-        {
+        let parts = self.parts.len();
+        let key = |host| format!("stream {parts} parts of {bytes} bytes, {host}");
+        if let Some([tokens, _]) = kept.and_then(|(choices, host)| choices.get(&key(host))) {
             return Ok(tokens);
         }
         let rows = self.rows.len().clamp(1, EXACT_ROWS);
         let (streamed, decoded) = (self.stream_time(device)?, self.decode_time(plan, rows)?);
         let tokens = power_below(rows as f64 * streamed.as_secs_f64() / decoded.as_secs_f64());
         tracing::info!(?streamed, rows, ?decoded, tokens, "prompts that stream weights");
-        if let Some(file) = choices
-            && let Err(error) = autotune::remember(file, &owner, &key, [tokens, 0])
+        if let Some((choices, host)) = kept
+            && let Err(error) = choices.add(Known::from([(key(host), [tokens, 0])]))
         {
-            tracing::warn!(%error, file = %file.display(), "choices of kernels were not saved");
+            let file = choices.file().display();
+            tracing::warn!(%error, %file, "choices of kernels were not saved");
         }
         Ok(tokens)
     }

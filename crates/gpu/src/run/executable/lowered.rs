@@ -1,13 +1,12 @@
 //! The buffers and the dispatches of a plan, made at load.
 
-use std::path::Path;
-
 use pelton_graph::{Error, Limits, PAGE, Plan};
 
 use crate::{
     device::Device,
     kernels::rope_store::rotation_steps,
     lower::{
+        choices::Choices,
         dispatch::{Dispatch, RowClass},
         kernel_cache::KernelCache,
         loaded::Loaded,
@@ -32,11 +31,11 @@ impl Lowered {
     pub(super) fn new(
         loaded: &Loaded<'_>,
         limits: &Limits,
-        tuning: Option<&Path>,
+        choices: Option<&Choices>,
         persistent: Mode,
     ) -> Result<Self, Error> {
         let mut kernels = KernelCache::default();
-        let tunings = Tunings::find(loaded, &mut kernels, tuning)?;
+        let tunings = Tunings::find(loaded, &mut kernels, choices)?;
         let options = Options { tunings, phases: None, dense: false };
         let mut lowering = Lowering::new(loaded, options, &mut kernels);
         let alone = lowering.steps(RowClass::One, true)?;
@@ -50,7 +49,7 @@ impl Lowered {
             classes: &classes,
             rows: limits.decode_rows().min(limits.wants),
             context: limits.pages.iter().map(|pages| pages * PAGE).fold(limits.context, usize::min),
-            tuning,
+            choices,
         };
         let persistent = persist::choose(&trial, persistent)?;
         Ok(Self { alone, classes, persistent })

@@ -7,7 +7,7 @@
 //! A stream takes as long for few rows as for many, so short prompts are faster as rows of decoding passes. The length
 //! from which on a prompt is streamed is fixed at load: no other request changes the kernels of a row.
 
-use std::{ops::Range, path::Path, time::Instant};
+use std::{ops::Range, time::Instant};
 
 use pelton_graph::{Error, HostExecutables, HostPart, Pass, Phase};
 
@@ -16,23 +16,27 @@ use super::{
     host::{Host, Sent, Spent},
     shape::PassShape,
 };
+use crate::lower::choices::Choices;
 
 impl GpuExecutable {
-    /// The same with what the host has. The file of choices remembers which prompts are streamed.
+    /// The same with what the host has. The choices of earlier loads have the prompts that are streamed.
     ///
     /// # Errors
     ///
     /// If a measured pass of a part or a copy of its weights fails.
     pub(in crate::run) fn with_host(
         mut self,
-        HostExecutables { parts, stream_from }: HostExecutables,
-        choices: Option<&Path>,
+        HostExecutables { parts, stream_from, rates_key }: HostExecutables,
+        choices: Option<&Choices>,
     ) -> Result<Self, Error> {
         if let Some(host) = &mut self.host {
             host.parts = parts;
             host.stream_from = match stream_from {
                 Some(tokens) => tokens,
-                None => host.break_even(&self.device, &self.plan, choices)?,
+                None => {
+                    let kept = choices.zip(rates_key.as_deref());
+                    host.break_even(&self.device, &self.plan, kept)?
+                }
             };
         }
         Ok(self)

@@ -3,6 +3,7 @@ use pelton_graph::{
     Step, WeightId, build,
 };
 use pelton_quant::DType;
+use pelton_records::Records;
 use pelton_sampling::{Draw, FixedParams};
 use pelton_testing::{
     ModelSpec, Need,
@@ -20,6 +21,7 @@ use crate::{
 };
 
 mod heads;
+mod lengths;
 mod live_sets;
 mod persistent;
 
@@ -33,8 +35,8 @@ fn loaded(device: &Arc<Device>, spec: &ModelSpec, limits: Limits) -> Result<GpuE
     let matrices = SharedMatrices::default();
     let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
     let device = Arc::clone(device);
-    let (tuning, persistent) = (None, Mode::Off);
-    let load = Load { device, plan, limits, available: None, tuning, persistent };
+    let (choices, persistent) = (None, Mode::Off);
+    let load = Load { device, plan, limits, available: None, choices, persistent };
     GpuExecutable::load(load, sources, &mut |_, _| {})
 }
 
@@ -74,12 +76,12 @@ fn nothing_is_allocated_after_load() {
 fn autotuning_changes_nothing() {
     let (Some(usual), Some(mut tuned)) = (device(), device()) else { return };
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("tuning.json");
     if !tuned.capabilities.timestamps {
         skip(Need::Capability, "this GPU has no clock that kernels could be timed with");
         return;
     }
     Arc::get_mut(&mut tuned).unwrap().tunes = true;
+    let kept = Choices::new(Records::at(folder.path().join("tuning.json")), &tuned);
     // an output matrix whose rows leave workgroups idle, with subgroups of 8 and of 32
     let spec = ModelSpec { vocab: 36_000, ..ModelSpec::wide(DType::Q4_0) };
     let limits = Limits { rows: 16, wants: 16, ..limits(&spec) };
@@ -88,13 +90,13 @@ fn autotuning_changes_nothing() {
         let plan = build(&checkpoint).unwrap().fuse(&all);
         let matrices = SharedMatrices::default();
         let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
-        let (device, tuning) = (Arc::clone(device), Some(file.as_path()));
+        let (device, choices) = (Arc::clone(device), Some(&kept));
         let load = Load {
             device,
             plan,
             limits: limits.clone(),
             available: None,
-            tuning,
+            choices,
             persistent: Mode::Off,
         };
         GpuExecutable::load(load, sources, &mut |_, _| {}).unwrap()
@@ -112,14 +114,14 @@ fn autotuning_changes_nothing() {
     }
     // the choice of the file determines the workgroups
     let groups = |choice: &str| {
-        let text = std::fs::read_to_string(&file).unwrap();
+        let text = std::fs::read_to_string(kept.file()).unwrap();
         let mut known: serde_json::Value = serde_json::from_str(&text).unwrap();
         for kernels in known.as_object_mut().unwrap().values_mut() {
             for tuning in kernels.as_object_mut().unwrap().values_mut() {
                 *tuning = serde_json::from_str(choice).unwrap();
             }
         }
-        std::fs::write(&file, known.to_string()).unwrap();
+        std::fs::write(kept.file(), known.to_string()).unwrap();
         let executable = load(&tuned);
         let shape =
             StepShape { rows: 1, bound: 1, tiles: 0, distinct: true, sequences: 1, below: 0 };
@@ -168,7 +170,7 @@ fn all_memory_is_counted_before_the_upload() {
             plan: plan.clone(),
             limits: limits(&spec),
             available: Some(available),
-            tuning: None,
+            choices: None,
             persistent: Mode::Off,
         };
         GpuExecutable::load(load, sources, &mut |_, _| {})
@@ -200,6 +202,13 @@ fn predicted_memory_is_that_of_the_allocator() {
     }
 }
 
+/// The plan with its first feed-forward in the host's memory.
+fn with_part_of_host(plan: Plan) -> Plan {
+    let at = plan.steps.iter().position(|step| matches!(step.op, Op::NormGlu { .. })).unwrap();
+    let (entry, exit) = (plan.steps[at].inputs[0], plan.steps[at + 1].outputs[0]);
+    Plan { host: vec![HostPart { steps: at..at + 2, entry, exit }], ..plan }
+}
+
 /// The same of a load whose first feed-forward stays in the host's memory.
 #[test]
 fn predicted_memory_with_a_part_of_the_host() {
@@ -207,11 +216,9 @@ fn predicted_memory_with_a_part_of_the_host() {
     let Some(before) = device.allocated() else { return };
     let spec = ModelSpec { vocab: 3001, ..ModelSpec::wide(DType::Q4_0) };
     let checkpoint = Arc::new(spec.checkpoint());
-    let mut plan = build(&checkpoint).unwrap().fuse(&all);
+    let plan = build(&checkpoint).unwrap().fuse(&all);
     let whole = needs(&device, &plan, &limits(&spec)).unwrap();
-    let at = plan.steps.iter().position(|step| matches!(step.op, Op::NormGlu { .. })).unwrap();
-    let (entry, exit) = (plan.steps[at].inputs[0], plan.steps[at + 1].outputs[0]);
-    plan.host = vec![HostPart { steps: at..at + 2, entry, exit }];
+    let plan = with_part_of_host(plan);
     let needs = needs(&device, &plan, &limits(&spec)).unwrap();
     assert!(needs.weights < whole.weights && needs.streamed > 0, "{needs:?}");
     let matrices = SharedMatrices::default();
@@ -221,7 +228,7 @@ fn predicted_memory_with_a_part_of_the_host() {
         plan,
         limits: limits(&spec),
         available: Some(needs.most()),
-        tuning: None,
+        choices: None,
         persistent: Mode::Off,
     };
     let executable = GpuExecutable::load(load, sources, &mut |_, _| {}).unwrap();

@@ -38,7 +38,7 @@ pub(super) fn with_limits(
     let device = Arc::clone(device);
     let matrices = SharedMatrices::default();
     let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
-    let load = Load { device, plan, limits, available: None, tuning: None, persistent };
+    let load = Load { device, plan, limits, available: None, choices: None, persistent };
     GpuExecutable::load(load, sources, &mut |_, _| {}).unwrap()
 }
 
@@ -90,23 +90,23 @@ fn choosing_by_time_changes_nothing() {
     let run = |mut executable: GpuExecutable| logits(&mut executable, &tokens, &chunks);
     let expected = run(expected);
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("tuning.json");
+    let kept = Choices::new(Records::at(folder.path().join("tuning.json")), &tuned);
     for _ in 0..2 {
         let checkpoint = Arc::new(spec.checkpoint());
         let plan = build(&checkpoint).unwrap().fuse(&all);
         let matrices = SharedMatrices::default();
         let sources = Sources { checkpoint: &checkpoint, matrices: &matrices };
-        let (device, tuning) = (Arc::clone(&tuned), Some(file.as_path()));
+        let (device, choices) = (Arc::clone(&tuned), Some(&kept));
         let load = Load {
             device,
             plan,
             limits: limits(&spec),
             available: None,
-            tuning,
+            choices,
             persistent: Mode::default(),
         };
         let executable = GpuExecutable::load(load, sources, &mut |_, _| {}).unwrap();
-        assert!(file.exists());
+        assert!(kept.file().exists());
         for (got, expected) in run(executable).iter().zip(&expected) {
             // the squares of a norm may be summed in another order
             assert!((got - expected).abs() < 1e-4, "{got} for {expected}");
