@@ -8,7 +8,10 @@ use std::{
 use memmap2::MmapMut;
 use pelton_graph::{Error, Rates};
 
-use crate::{memory::available, pool::Pool};
+use crate::{
+    memory::available,
+    pool::{Pool, span},
+};
 
 /// Bytes that all threads read together: more than caches hold.
 const BYTES: u64 = 1 << 30;
@@ -53,27 +56,31 @@ pub fn pool_bandwidth(pool: &Pool, memory: &[u8], time: Duration) -> f64 {
     f64::max(read::<1>(pool, memory, time / 2), read::<8>(pool, memory, time / 2))
 }
 
-/// Bytes per second that the threads read together, each from this many streams.
+/// Bytes per second that the threads read together, each from this many streams. They share the parts of what they read, as
+/// products do.
 fn read<const STREAMS: usize>(pool: &Pool, memory: &[u8], time: Duration) -> f64 {
-    const PART: usize = 4 << 20;
+    const PART: usize = 32 << 20;
     const LINE: usize = 64;
+    let unit = STREAMS * LINE;
     let (parts, _) = memory.as_chunks::<PART>();
     let (mut bytes, begun) = (0, Instant::now());
     for part in parts.iter().cycle().take_while(|_| begun.elapsed() < time) {
         pool.run(|worker| {
-            let part = &part[worker.split(PART, STREAMS * LINE)];
-            let (lines, _) = part.as_chunks::<LINE>();
-            let each = lines.len() / STREAMS;
-            let mut sums = [0_u64; LINE / 8];
-            for i in 0..each {
-                for stream in 0..STREAMS {
-                    let (words, _) = lines[stream * each + i].as_chunks();
-                    for (sum, word) in sums.iter_mut().zip(words) {
-                        *sum = sum.wrapping_add(u64::from_le_bytes(*word));
+            let parts = worker.parts(PART / unit, PART);
+            worker.share(parts, |of| {
+                let (lines, _) = part[span(PART, unit, &of, parts)].as_chunks::<LINE>();
+                let each = lines.len() / STREAMS;
+                let mut sums = [0_u64; LINE / 8];
+                for i in 0..each {
+                    for stream in 0..STREAMS {
+                        let (words, _) = lines[stream * each + i].as_chunks();
+                        for (sum, word) in sums.iter_mut().zip(words) {
+                            *sum = sum.wrapping_add(u64::from_le_bytes(*word));
+                        }
                     }
                 }
-            }
-            black_box(sums);
+                black_box(sums);
+            });
         });
         bytes += PART;
     }

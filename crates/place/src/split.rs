@@ -143,8 +143,10 @@ impl Backend for Split {
             before += own;
             loaded.push(LoadedPart { device: name, executable, reads_tokens, has_effort });
         }
-        let of_gpus =
-            self.devices.iter().all(|device| device.name() != "cpu" && !device.streams_weights());
+        // a driver in software has no rates, and shares cores with the threads that wait
+        let of_gpus = self.devices.iter().all(|device| {
+            device.name() != "cpu" && device.rates_key().is_some() && !device.streams_weights()
+        });
         Ok(Box::new(SplitExecutable::new(plan, limits, loaded, Patience::new(of_gpus))?))
     }
 }

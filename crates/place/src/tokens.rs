@@ -62,7 +62,10 @@ impl Tokens {
         wanted: impl Iterator<Item = (u32, u32)>,
         patience: Patience,
     ) -> Option<Vec<u32>> {
-        patience.wait(|| self.are_known(passes));
+        patience.wait(|| {
+            let state = self.lock();
+            state.done >= passes || state.is_closed
+        });
         let mut state = self.lock();
         while state.done < passes && !state.is_closed {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);

@@ -17,8 +17,8 @@ const PAGES: usize = 8;
 /// any, and up to 9 % faster at 1024 than at 256.
 const AMD_LEADS: [usize; 2] = [1024, 256];
 /// The distance of [`RangePrefetch`] on other CPUs. Sixteen threads of an Emerald Rapids decoded an 8B in Q4_0 at 24.7 and
-/// 25.8 tokens/s with it in AVX-512, and at 22.1 to 24.0 with the best distance of single lines. Zen 5 is a quarter slower
-/// with it than with lines.
+/// 25.8 tokens/s with it in AVX-512, and at 22.1 to 24.0 with single lines 1 to 8 KB ahead. Two threads of a Zen 5 are a
+/// quarter slower with it than with lines.
 const OTHER_LEAD: usize = 8192;
 
 /// How packed rows are prefetched for one activation row.

@@ -260,7 +260,8 @@ impl Worker<'_> {
     /// The number of parts in which threads [share](Self::share) `units` of work that reads so many bytes.
     pub fn parts(&self, units: usize, bytes: usize) -> usize {
         let threads = self.shared.threads;
-        (bytes / PART_BYTES).clamp(threads, PARTS * threads).min(units)
+        // as many for each thread
+        (threads * (bytes / PART_BYTES / threads).clamp(1, PARTS)).min(units)
     }
 
     /// This thread's partition of `0..n`; see [`split`].
@@ -296,7 +297,7 @@ impl Worker<'_> {
                 // a look first: it leaves the line to the owner
                 let count = match (other, left(taken[owner].0.load(Ordering::Relaxed))) {
                     (_, 0) => break,
-                    (0, left) => (3 * left).div_ceil(4),
+                    (0, left) => (3 * left / 4).max(1),
                     (_, _) => 1,
                 };
                 let before = taken[owner].0.fetch_add(count, Ordering::Relaxed);

@@ -136,6 +136,12 @@ impl InFlight {
         self.hurries
     }
 
+    /// As if another device waited for the results.
+    #[cfg(test)]
+    pub(crate) const fn hurry(&mut self) {
+        self.hurries = true;
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.passes.is_empty()
     }

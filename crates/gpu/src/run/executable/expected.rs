@@ -25,8 +25,17 @@ pub(super) struct ExpectedPass {
     commands: Option<wgpu::CommandBuffer>,
 }
 
+#[cfg(test)]
+impl ExpectedPass {
+    /// Whether its commands have been recorded.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.commands.is_some()
+    }
+}
+
 impl GpuExecutable {
-    /// Whether commands of a pass can be recorded before it comes: no other device waits for those of a whole model.
+    /// Whether commands of a pass can be recorded before it comes: those of a part, as no other device waits for a whole
+    /// model.
     fn can_expect(&self, run: &Run) -> bool {
         let is_part = self.host.is_none() && self.in_flight.hurries();
         is_part && run.shape.phase == Phase::Decode && run.repeat == 1 && run.logits.is_empty()

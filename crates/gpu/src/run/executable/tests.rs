@@ -20,6 +20,7 @@ use crate::{
     weights::SharedMatrices,
 };
 
+mod expected;
 mod heads;
 mod lengths;
 mod live_sets;
