@@ -1,6 +1,6 @@
 //! A plan resident on a GPU, and the passes over it.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use pelton_graph::{
     Effort, Error, Executable, Limits, MAX_REPEAT, Outputs, PageTables, Pass, Phase, Pipeline,
@@ -9,12 +9,11 @@ use pelton_graph::{
 use pelton_sampling::Sampled;
 
 use self::{
-    expected::Expected,
     host::Host,
     lowered::{Lowered, allocate_buffers, rotations},
     partner::{Copies, Own},
     redo::{Redo, Run},
-    shape::{Ahead, PassShape, PassWords, Written, row_words, wanted_logits},
+    shape::{Ahead, ExpectedPass, PassShape, PassWords, Written, row_words, wanted_logits},
 };
 use crate::{
     device::Device,
@@ -83,8 +82,8 @@ pub(super) struct GpuExecutable {
     ranks: Option<Ranks>,
     /// The commands of a pass with a ranking that may be the next one.
     ahead: Option<Ahead>,
-    /// The decoding passes of a part of a model that may come.
-    expected: Expected,
+    /// The decoding passes of a part of a model that may come, the oldest first.
+    expected: VecDeque<ExpectedPass>,
     in_flight: InFlight,
     page_copies: PageCopies,
     /// The most rows of a tile of attention: the least of all ops, valid for all.
@@ -204,7 +203,7 @@ impl GpuExecutable {
             sample,
             ranks,
             ahead: None,
-            expected: Expected::new(),
+            expected: VecDeque::new(),
             in_flight,
             device,
             plan,

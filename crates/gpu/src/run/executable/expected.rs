@@ -4,34 +4,17 @@
 //! commands depend on its shape alone, mostly that of the stream's pass before, one position later. They are recorded if
 //! that one was expected too. Values are written when they are known; commands of another shape are dropped.
 
-use std::collections::VecDeque;
-
 use pelton_graph::Phase;
 
-use super::{GpuExecutable, redo::Run, shape::PassShape};
-use crate::{kernels::sample::SampleCall, run::in_flight::Recorded};
+use super::{
+    GpuExecutable,
+    redo::Run,
+    shape::{ExpectedPass, PassShape},
+};
+use crate::run::in_flight::Recorded;
 
 /// Passes that are expected at most: one of each of several streams in turn.
 const MOST: usize = 4;
-
-/// Passes that may come, the oldest first.
-pub(super) type Expected = VecDeque<ExpectedPass>;
-
-/// A pass that may come.
-pub(super) struct ExpectedPass {
-    shape: PassShape,
-    call: SampleCall,
-    persists: bool,
-    commands: Option<wgpu::CommandBuffer>,
-}
-
-#[cfg(test)]
-impl ExpectedPass {
-    /// Whether its commands have been recorded.
-    pub(super) fn is_recorded(&self) -> bool {
-        self.commands.is_some()
-    }
-}
 
 impl GpuExecutable {
     /// Whether commands of a pass can be recorded before it comes: those of a part, as no other device waits for a whole

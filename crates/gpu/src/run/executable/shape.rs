@@ -2,7 +2,11 @@
 
 use pelton_graph::{Input, Pass, Phase, Row, Want};
 
-use crate::{device::Mirror, kernels::rank::RankCall, lower::buffers::SAMPLED};
+use crate::{
+    device::Mirror,
+    kernels::{rank::RankCall, sample::SampleCall},
+    lower::buffers::SAMPLED,
+};
 
 /// The properties of a pass that its dispatches depend on.
 #[derive(Clone, PartialEq)]
@@ -42,6 +46,14 @@ pub(super) struct Ahead {
     pub(super) shape: PassShape,
     pub(super) call: RankCall,
     pub(super) commands: wgpu::CommandBuffer,
+}
+
+/// A decoding pass of a part of a model that may come, and its commands if they are recorded.
+pub(super) struct ExpectedPass {
+    pub(super) shape: PassShape,
+    pub(super) call: SampleCall,
+    pub(super) persists: bool,
+    pub(super) commands: Option<wgpu::CommandBuffer>,
 }
 
 /// The inputs of a pass as kernels read them.
