@@ -2,15 +2,16 @@
 //!
 //! A general pool distributes tasks through queues and wakes threads through the kernel, which
 //! costs more than many of the operations here take. This one has a single shape. *Every* thread
-//! runs the same closure ([`Pool::run`]), computes its partition of the work by its index
-//! ([`split`], or [`Worker::share`] where threads may be unequally fast) and synchronizes with the
-//! others in between ([`Worker::barrier`]). A waiting thread spins, then blocks: an idle process uses no core, and a thread that another process has
-//! descheduled gets a core to continue on.
+//! runs the same closure ([`Pool::run`]) and computes its partition of the work by its index
+//! ([`split`]). Large products are shared, as threads may be unequally fast ([`Worker::share`]).
+//! Threads synchronize in between ([`Worker::barrier`]). A waiting thread spins, then blocks: an idle
+//! process uses no core, and a thread that another process has descheduled gets a core to continue on.
 //!
 //! A waiting thread spins for 500 µs when idle and for 3 ms at a barrier before it blocks. Workers
 //! are restricted to one hardware thread of each physical core; the affinity of the calling thread
 //! stays as it is. Pinning each worker to a core of its own gained nothing on a quiet machine. Next
-//! to other work pinned workers were up to six times slower. All models that were loaded on one `Cpu` share its pool, and their passes run one after the other.
+//! to other work pinned workers were up to six times slower. All models that were loaded on one `Cpu`
+//! share its pool, and their passes run one after the other.
 
 mod affinity;
 mod barrier;
@@ -269,9 +270,9 @@ impl Worker<'_> {
         split(n, align, self.index, self.shared.threads)
     }
 
-    /// Calls `run` for parts of the work, neighbours among `0..parts`, each of which one thread of the
-    /// region takes. A thread takes three quarters of what is left of its [`split`] at a time, and then single parts
-    /// of other threads. All threads must call it, with as many parts.
+    /// Calls `run` for neighbouring parts of `0..parts`; one thread of the region takes each part. A thread
+    /// takes three quarters of what is left of its [`split`] at a time. Then it takes single parts of
+    /// others. All threads must call it, with as many parts.
     ///
     /// # Panics
     /// If a thread shares more parts than there are threads twice in a region.
