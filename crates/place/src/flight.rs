@@ -141,9 +141,9 @@ impl Flight {
         }
     }
 
-    /// Whether the last device has logits or samples of it.
-    pub(crate) fn has_results(&self) -> bool {
-        !self.wants.is_empty()
+    /// Whether the last device has logits of it.
+    pub(crate) fn has_logits(&self) -> bool {
+        self.wants.iter().any(|want| matches!(want, OwnWant::Logits { .. }))
     }
 
     /// The positions of the rows whose tokens were sampled.

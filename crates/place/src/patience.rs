@@ -8,6 +8,9 @@ use std::{
 
 /// The time of a wait without sleep between GPUs: their part of a token of a large model.
 const MOST: Duration = Duration::from_millis(4);
+/// The sleep between looks after that, and the time after which a thread looks no longer.
+const SLEEP: Duration = Duration::from_micros(200);
+const LONGEST: Duration = Duration::from_secs(1);
 
 /// How long a thread looks for what it waits for, before it sleeps. It yields its core between looks.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +30,11 @@ impl Patience {
         }
     }
 
+    /// Looks for either of two things.
+    pub(crate) fn looks(self) -> Looks {
+        Looks { patience: self, begun: Instant::now() }
+    }
+
     /// Receives from a channel, at first without sleep.
     pub(crate) fn receive<T>(self, from: &Receiver<T>) -> Result<T, RecvError> {
         let mut received = Err(TryRecvError::Empty);
@@ -39,6 +47,26 @@ impl Patience {
             Err(TryRecvError::Empty) => from.recv(),
             Err(TryRecvError::Disconnected) => Err(RecvError),
         }
+    }
+}
+
+/// Looks for either of two things, which no sleep can wait for.
+#[derive(Debug)]
+pub(crate) struct Looks {
+    patience: Patience,
+    begun: Instant,
+}
+
+impl Looks {
+    /// Whether to look again, after a pause. Threads without patience look once.
+    pub(crate) fn again(&mut self) -> bool {
+        let looked = self.begun.elapsed();
+        match looked < self.patience.0 {
+            true => thread::yield_now(),
+            false if self.patience.0.is_zero() || looked > LONGEST => return false,
+            false => thread::sleep(SLEEP),
+        }
+        true
     }
 }
 

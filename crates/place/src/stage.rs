@@ -94,38 +94,49 @@ impl Stage {
     /// Runs jobs until there are no more, and hands each on. A pass begins before the results of the one before it are
     /// taken, where it can: the device computes while the host copies them.
     pub(crate) fn run(mut self, jobs: &Receiver<Job>, next: &Sender<Job>) {
-        let mut begun: Option<Begun> = None;
+        let (mut begun, mut job): (Option<Begun>, _) = (None, None);
         loop {
-            let job = match begun {
-                Some(_) => jobs.try_recv().ok(),
-                None => match self.patience.receive(jobs) {
-                    Ok(job) => Some(job),
-                    Err(_) => return,
-                },
-            };
-            let (before, own) = match (begun.take(), job) {
-                (Some(before), Some(Job::Pass(flight))) if self.overlaps(&before, &flight) => {
-                    let own = self.begin(flight);
-                    begun = Some(own);
-                    (Some(before), None)
+            if let Some(before) = begun.take() {
+                begun = self.begin_during(&before, jobs, &mut job);
+                if next.send(self.finish(before)).is_err() {
+                    return;
                 }
-                (before, job) => (before, job),
-            };
-            // a pass may wait for the tokens of the one before it, which the devices after this one sample
-            if let Some(before) = before
-                && next.send(self.finish(before)).is_err()
-            {
-                return;
+                continue;
             }
+            let Some(own) = job.take().or_else(|| self.patience.receive(jobs).ok()) else { return };
             match own {
-                Some(Job::Pass(flight)) => begun = Some(self.begin(flight)),
-                Some(mut other) => {
+                Job::Pass(flight) => begun = Some(self.begin(flight)),
+                mut other => {
                     self.job(&mut other);
                     if next.send(other).is_err() {
                         return;
                     }
                 }
-                None => {}
+            }
+        }
+    }
+
+    /// Begins the pass after one that runs, if the next job is a pass and comes in time. A job that cannot begin yet stays
+    /// in `job`: a pass may wait for the tokens of the one before it, which the devices after this one sample.
+    fn begin_during(
+        &mut self,
+        before: &Begun,
+        jobs: &Receiver<Job>,
+        job: &mut Option<Job>,
+    ) -> Option<Begun> {
+        let mut looks = self.patience.looks();
+        loop {
+            *job = job.take().or_else(|| jobs.try_recv().ok());
+            match job.take() {
+                Some(Job::Pass(flight)) if self.overlaps(before, &flight) => {
+                    return Some(self.begin(flight));
+                }
+                other => *job = other,
+            }
+            let waits = self.depth > 1 && matches!(job, None | Some(Job::Pass(_)));
+            let runs = before.ticket.is_some_and(|ticket| !self.executable.is_done(ticket));
+            if !(waits && runs && looks.again()) {
+                return None;
             }
         }
     }
@@ -133,7 +144,8 @@ impl Stage {
     /// Whether a pass can begin before the results of another one are taken.
     fn overlaps(&self, begun: &Begun, flight: &Flight) -> bool {
         let known = !self.needs_tokens(flight) || self.tokens.are_known(flight.after);
-        let free = !self.is_last || !(begun.flight.has_results() || flight.has_results());
+        // a device has room for the logits of one pass
+        let free = !self.is_last || !(begun.flight.has_logits() && flight.has_logits());
         self.depth > 1 && known && free
     }
 

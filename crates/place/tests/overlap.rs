@@ -10,6 +10,7 @@ use std::{
         Arc, Mutex,
         mpsc::{Receiver, channel},
     },
+    thread,
     time::Duration,
 };
 
@@ -40,6 +41,8 @@ struct Queued {
     events: Events,
     failing: Option<Event>,
     all_queued: Mutex<Option<Receiver<()>>>,
+    /// As a GPU, it tells when a pass is done: the first one while two are submitted.
+    is_gpu: bool,
 }
 
 struct QueuedExecutable {
@@ -51,6 +54,7 @@ struct QueuedExecutable {
     done: VecDeque<(Ticket, Vec<f32>)>,
     hidden: Vec<f32>,
     taken: usize,
+    is_gpu: bool,
 }
 
 impl Backend for Queued {
@@ -64,6 +68,10 @@ impl Backend for Queued {
 
     fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, Error> {
         self.cpu.needs(plan, limits)
+    }
+
+    fn rates_key(&self) -> Option<String> {
+        self.is_gpu.then(|| self.name().to_owned())
     }
 
     fn load(
@@ -82,6 +90,7 @@ impl Backend for Queued {
             done: VecDeque::new(),
             hidden: Vec::new(),
             taken: 0,
+            is_gpu: self.is_gpu,
         }))
     }
 }
@@ -124,6 +133,10 @@ impl Executable for QueuedExecutable {
         Ok(Outputs { logits: &[], samples: &[], hidden: &self.hidden, drafted: &[] })
     }
 
+    fn is_done(&self, _: Ticket) -> bool {
+        !self.is_gpu || self.taken > 0 || self.submitted > 1
+    }
+
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {
         self.inner.copy_page(group, from, to)
     }
@@ -141,6 +154,7 @@ fn run(failing: Option<Event>) -> (Vec<Result<Vec<f32>, String>>, Vec<Event>) {
         events: Arc::clone(&events),
         failing,
         all_queued: Mutex::new(Some(all_queued)),
+        is_gpu: false,
     };
     let devices: Vec<Arc<dyn Backend>> = vec![Arc::new(first), Arc::new(Cpu::new(1))];
     let split = Split::new(devices, vec![1]).unwrap();
@@ -193,5 +207,47 @@ fn passes_that_fail_while_others_are_in_flight() {
                 false => assert_eq!(got, expected, "pass {i}, {failing:?}"),
             }
         }
+    }
+}
+
+/// A GPU tells that a pass runs, so that one which comes later begins before the first is taken.
+#[test]
+fn a_pass_begins_while_the_one_before_it_runs() {
+    use Event::{Submit, Take};
+
+    let checkpoint = Arc::new(ModelSpec::default().checkpoint());
+    let plan = build(&checkpoint).unwrap();
+    let events = [Events::default(), Events::default()];
+    let devices = events.each_ref().map(|events| -> Arc<dyn Backend> {
+        let (queue, all_queued) = channel();
+        queue.send(()).unwrap();
+        Arc::new(Queued {
+            cpu: Cpu::new(1),
+            events: Arc::clone(events),
+            failing: None,
+            all_queued: Mutex::new(Some(all_queued)),
+            is_gpu: true,
+        })
+    });
+    let split = Split::new(devices.to_vec(), vec![1]).unwrap();
+    let limits = limits_for(&plan);
+    let mut executable = split.load(plan, checkpoint, limits, &mut |_, _| {}).unwrap();
+    let begun = |events: &Events| !events.lock().unwrap().is_empty();
+    let tickets = [0_u32, 1].map(|slot| {
+        let rows = [Row { input: Input::Token(5), position: 0, slot }];
+        let pages = [slot];
+        let tables = [TableEdit { group: 0, slot, first: 0, pages: &pages }];
+        let ticket = executable
+            .submit(&Pass { tables: &tables, ..Pass::new(Phase::Prompt, &rows, &[]) })
+            .unwrap();
+        while !begun(&events[0]) {
+            thread::yield_now();
+        }
+        ticket
+    });
+    tickets.map(|ticket| executable.take(ticket).map(drop).unwrap());
+    drop(executable);
+    for events in events {
+        assert_eq!(*events.lock().unwrap(), [Submit(0), Submit(1), Take(0), Take(1)]);
     }
 }

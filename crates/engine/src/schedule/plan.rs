@@ -132,8 +132,16 @@ impl Scheduler {
             return;
         }
         let runs = |flight: &Flight, id| flight.work.entries.iter().any(|entry| entry.id == id);
-        ids.sort_by_key(|&id| self.flights.iter().filter(|flight| runs(flight, id)).count());
-        ids.truncate(ids.len().div_ceil(stages));
+        let newest = |id| self.flights.iter().rposition(|flight| runs(flight, id));
+        ids.sort_by_key(|&id| newest(id));
+        // a sequence of one of the last passes would wait for its token on the way
+        let last = self.flights.len().min(stages - 1);
+        let waits = |id| newest(id).is_some_and(|at| at + last >= self.flights.len());
+        let free = ids.iter().filter(|&&id| !waits(id)).count();
+        ids.truncate(match free {
+            0 => (ids.len() / stages).max(1),
+            _ => ids.len().div_ceil(stages).min(free.div_ceil(stages - last)),
+        });
         ids.sort_unstable();
     }
 

@@ -110,6 +110,35 @@ fn cohorts_decode_in_turn() {
     }
 }
 
+/// Over several devices no pass follows one of the same sequences too closely: a device would wait for their tokens.
+#[test]
+fn cohorts_do_not_follow_themselves() {
+    for (stages, sequences) in [(2, 2), (2, 3), (2, 5), (3, 3), (3, 4), (3, 7)] {
+        let mut fake = Fake::pipelined(stages + 1, 1).slow(Duration::from_micros(20));
+        fake.pipeline.stages = stages;
+        let model = model(&fake, &plain().context(500).max_concurrent(sequences));
+        let runs: Vec<_> = (0..sequences)
+            .map(|i| submit(&model, greedy(prompt(10, i), 200)).unwrap())
+            .collect();
+        runs.iter().for_each(|run| assert_eq!(run.finished().0.len(), 200));
+        let log = fake.log();
+        let decoding = log.passes.iter().filter(|pass| pass.phase == Phase::Decode);
+        let slots = decoding.map(|pass| pass.rows.iter().map(|row| row.slot).collect());
+        let slots: Vec<Vec<u32>> = slots.collect();
+        // while all of them decode
+        let middle = &slots[slots.len() / 4..slots.len() / 2];
+        for passes in middle.windows(stages) {
+            let mut all = passes.concat();
+            all.sort_unstable();
+            all.dedup();
+            let rows: usize = passes.iter().map(Vec::len).sum();
+            assert_eq!(all.len(), rows, "{stages} devices, {sequences} sequences: {passes:?}");
+        }
+        drop(log);
+        assert_sound(&fake);
+    }
+}
+
 #[test]
 fn prompts_share_a_pass() {
     let fake = Fake::default().slow(Duration::from_micros(20));

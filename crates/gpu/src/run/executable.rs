@@ -457,6 +457,10 @@ impl Executable for GpuExecutable {
         Ok(Outputs { logits, samples, hidden, drafted })
     }
 
+    fn is_done(&self, ticket: Ticket) -> bool {
+        self.in_flight.is_done(&self.device, ticket)
+    }
+
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error> {
         self.copy_pages(group, &[[from, to]])
     }

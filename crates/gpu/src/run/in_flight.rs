@@ -310,6 +310,12 @@ impl InFlight {
         (pass.sample, pass.sample_bytes) = (sample, bytes);
     }
 
+    /// Whether the commands of a pass have ended.
+    pub(crate) fn is_done(&self, device: &Device, ticket: Ticket) -> bool {
+        let pass = self.passes.iter().find(|pass| pass.ticket == ticket);
+        pass.is_none_or(|pass| device.has_ended(&pass.submission))
+    }
+
     /// Waits for the oldest pass, and copies its samples, its logits and its hidden states.
     pub(crate) fn take(
         &mut self,
