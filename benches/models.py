@@ -90,6 +90,11 @@ def random_matrix(rng, rows, cols, kind):
     sample = blocks[:1000].copy()
     scale(sample, 1)
     scale(blocks, deviation / gguf.quants.dequantize(sample, kind).std())
+    if len(SCALES[kind]) == 1:
+        # codes have one more value below 0 than above: scales of both signs have a mean of 0. Otherwise all rows of
+        # activations point one way, and all tokens choose the same experts.
+        at = next(iter(SCALES[kind])) + 1
+        blocks[:, at] |= rng.integers(0, 2, len(blocks), dtype=np.uint8) << 7
     return blocks.reshape(rows, -1)
 
 
