@@ -9,6 +9,7 @@ mod draft;
 mod effort;
 mod efforts;
 mod embed;
+mod layer_ranges;
 mod logits;
 mod loras;
 mod many;

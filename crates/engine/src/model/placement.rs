@@ -1,6 +1,6 @@
 //! The devices of a model: one that holds it, several GPUs, or GPUs and the CPU's memory.
 //!
-//! Several GPUs have layers of as many bytes each, or as many as their memory holds. Where the model does not fit, the
+//! Several GPUs have as many bytes of layers each, or as many as their memory holds. Where the model does not fit, the
 //! feed-forwards of the first layers leave a GPU, as few as the memory allows; where these do not suffice, whole layers do.
 //! Keys and values stay with their layer.
 
@@ -8,12 +8,12 @@ use std::{cmp::Reverse, sync::Arc};
 
 use pelton_graph::{Backend, BuildOptions, Error as GraphError, Limits, Plan, used_experts};
 use pelton_place::{
-    DeviceShare, FeedForwards, HostParts, Placement, Split, balance, borders, cut, file_bytes,
-    host_parts, limits_of,
+    DeviceShare, FeedForwards, HostParts, Placement, Split, borders, file_bytes, host_parts,
+    limits_of,
 };
 use pelton_weights::Checkpoint;
 
-use super::{draft, predicted, value_plans};
+use super::{draft, layer_ranges::LayerRanges, predicted, value_plans};
 use crate::{
     Error,
     api::{HostLayers, LoadOptions},
@@ -286,73 +286,11 @@ pub(super) fn plan_of(checkpoint: &Checkpoint, options: &LoadOptions) -> Result<
     Ok(plan)
 }
 
-/// The layers before which a plan is cut, so that each of some devices has its share of those from `first` on.
-struct Shares<'a> {
-    plan: &'a Plan,
-    /// The layers before which it can be cut, and the bytes of the weights before the first of them, between them and
-    /// after the last.
-    borders: Vec<usize>,
-    bytes: Vec<f64>,
-}
-
-impl<'a> Shares<'a> {
-    fn new(plan: &'a Plan) -> Result<Self, Error> {
-        let borders = borders(plan);
-        let mut bytes: Vec<f64> =
-            cut(plan, &borders)?.iter().map(|part| file_bytes(part) as f64).collect();
-        if borders.first() == Some(&0) {
-            // a token reads a row of the embedding
-            bytes[0] = 0.0;
-        }
-        Ok(Self { plan, borders, bytes })
-    }
-
-    /// The cuts for devices of some speeds, which take about as long. The CPU has the layers before `first`.
-    fn balanced(&self, first: Option<usize>, speeds: &[f64]) -> Result<Vec<usize>, Error> {
-        let before = |first| self.borders.iter().take_while(|&&layer| layer <= first).count();
-        let skipped = first.map_or(0, before);
-        let cuts = balance(&self.bytes[skipped..], speeds).ok_or_else(|| {
-            let what = format!(
-                "{} parts of the model for {} GPUs, expected at least one for each",
-                self.bytes.len() - skipped,
-                speeds.len()
-            );
-            GraphError::Placement(what)
-        })?;
-        Ok(cuts.into_iter().map(|cut| self.borders[skipped + cut - 1]).collect())
-    }
-
-    /// The cuts for a number of layers on each device.
-    fn given(
-        &self,
-        first: Option<usize>,
-        layers: &[usize],
-        devices: usize,
-    ) -> Result<Vec<usize>, Error> {
-        let first = first.unwrap_or(0);
-        let all = self.plan.shape.layers;
-        if layers.len() != devices
-            || layers.iter().copied().fold(first, usize::saturating_add) != all
-        {
-            let what = format!(
-                "{layers:?} layers on {devices} GPUs, expected a number for each, {} in all",
-                all - first.min(all)
-            );
-            return Err(GraphError::Placement(what).into());
-        }
-        let cuts = layers[..devices - 1].iter().scan(first, |at, layers| {
-            *at += layers;
-            Some(*at)
-        });
-        Ok(cuts.collect())
-    }
-}
-
-/// The placements to choose from, the best first, with `shares` where there are several GPUs. The CPU has the embedding and the layers before `first`, if that is
+/// The placements to choose from, the best first, with `ranges` where there are several GPUs. The CPU has the embedding and the layers before `first`, if that is
 /// given.
 fn candidates(
     chosen: &Chosen<'_>,
-    shares: Option<&Shares<'_>>,
+    ranges: Option<&LayerRanges<'_>>,
     options: &LoadOptions,
     first: Option<usize>,
 ) -> Result<Vec<Placed>, Error> {
@@ -363,21 +301,21 @@ fn candidates(
         Placed::split(chosen, all.clone(), first.into_iter().chain(cuts).collect())
     };
     let count = devices.all.len();
-    let Some(shares) = shares else {
+    let Some(ranges) = ranges else {
         return Ok(vec![match first {
             None => Placed::whole(chosen),
             Some(_) => with(Vec::new())?,
         }]);
     };
     if !options.split.is_empty() {
-        return Ok(vec![with(shares.given(first, &options.split, count)?)?]);
+        return Ok(vec![with(ranges.given(first, &options.split, count)?)?]);
     }
-    let mut found = vec![with(shares.balanced(first, &vec![1.0; count])?)?];
+    let mut found = vec![with(ranges.equal(first, count)?)?];
     // those of less memory have fewer layers
     let budgets = devices.all.iter().map(|device| budget(options, device.as_ref()));
     if let Some(budgets) = budgets.collect::<Option<Vec<u64>>>() {
         let budgets: Vec<f64> = budgets.iter().map(|&bytes| bytes.max(1) as f64).collect();
-        found.push(with(shares.balanced(first, &budgets)?)?);
+        found.push(with(ranges.by_memory(first, &budgets)?)?);
     }
     Ok(found)
 }
@@ -503,15 +441,15 @@ fn whole_candidates(
     plan: &Plan,
     options: &LoadOptions,
 ) -> Result<Vec<Placed>, Error> {
-    let shares = (chosen.devices.all.len() > 1).then(|| Shares::new(plan)).transpose()?;
-    candidates(chosen, shares.as_ref(), options, None)
+    let ranges = (chosen.devices.all.len() > 1).then(|| LayerRanges::new(plan)).transpose()?;
+    candidates(chosen, ranges.as_ref(), options, None)
 }
 
 /// The devices of each layer.
 fn choose_layers(chosen: &Chosen<'_>, plan: &Plan, options: &LoadOptions) -> Result<Placed, Error> {
     let devices = chosen.devices;
-    let shares = (devices.all.len() > 1).then(|| Shares::new(plan)).transpose()?;
-    let candidates = |first| candidates(chosen, shares.as_ref(), options, first);
+    let ranges = (devices.all.len() > 1).then(|| LayerRanges::new(plan)).transpose()?;
+    let candidates = |first| candidates(chosen, ranges.as_ref(), options, first);
     let best = |first| -> Result<Placed, Error> {
         let mut all = candidates(first)?;
         Ok(all.swap_remove(0))

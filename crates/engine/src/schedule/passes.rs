@@ -93,6 +93,7 @@ impl Scheduler {
                     let Some(sequence) = self.sequences.get_mut(&entry.id) else { continue };
                     sequence.pages.mark_sent();
                     sequence.submitted = entry.first + entry.count + work.repeat as usize - 1;
+                    sequence.ran = Some(submitted);
                     sequence.flights += 1;
                     sequence.ahead += entry.samples * work.repeat as usize;
                     sequence.verifying = !entry.drafts.is_empty();

@@ -131,12 +131,17 @@ impl Scheduler {
         if stages < 2 {
             return;
         }
-        let runs = |flight: &Flight, id| flight.work.entries.iter().any(|entry| entry.id == id);
-        let newest = |id| self.flights.iter().rposition(|flight| runs(flight, id));
-        ids.sort_by_key(|&id| newest(id));
+        // each has its turn, whatever the passes over prompts between
+        ids.sort_by_key(|id| self.sequences.get(id).and_then(|sequence| sequence.ran));
         // a sequence of one of the last passes would wait for its token on the way
-        let last = self.flights.len().min(stages - 1);
-        let waits = |id| newest(id).is_some_and(|at| at + last >= self.flights.len());
+        let decoding =
+            self.flights.iter().rev().filter(|flight| flight.work.phase == Phase::Decode);
+        let recent: Vec<&Flight> = decoding.take(stages - 1).collect();
+        let last = recent.len();
+        let waits = |id| {
+            let mut entries = recent.iter().flat_map(|flight| &flight.work.entries);
+            entries.any(|entry| entry.id == id)
+        };
         let free = ids.iter().filter(|&&id| !waits(id)).count();
         ids.truncate(match free {
             0 => (ids.len() / stages).max(1),

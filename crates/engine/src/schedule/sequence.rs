@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pelton_graph::{Effort, Input, PAGE, RECENT, Row, Sample, Want};
 use pelton_sampling::Sampled;
+use web_time::Instant;
 
 use super::{
     goal::Goal, queue::Place, scores::PromptScores, speculate::Drafter, values::WantedRows,
@@ -67,6 +68,8 @@ pub(crate) struct Sequence {
     /// Tokens that are known at the start or the resumption and have to be run before it decodes.
     target: usize,
     pub(crate) submitted: usize,
+    /// When its newest pass was submitted.
+    pub(crate) ran: Option<Instant>,
     pub(crate) computed: usize,
     pub(crate) ahead: usize,
     /// Passes that were not taken yet. After a preemption it is not resumed before they are.
@@ -113,6 +116,7 @@ impl Sequence {
             pages: SequencePages::new(0),
             target: 0,
             submitted: 0,
+            ran: None,
             computed: 0,
             ahead: 0,
             flights: 0,

@@ -117,9 +117,8 @@ fn cohorts_do_not_follow_themselves() {
         let mut fake = Fake::pipelined(stages + 1, 1).slow(Duration::from_micros(20));
         fake.pipeline.stages = stages;
         let model = model(&fake, &plain().context(500).max_concurrent(sequences));
-        let runs: Vec<_> = (0..sequences)
-            .map(|i| submit(&model, greedy(prompt(10, i), 200)).unwrap())
-            .collect();
+        let runs: Vec<_> =
+            (0..sequences).map(|i| submit(&model, greedy(prompt(10, i), 200)).unwrap()).collect();
         runs.iter().for_each(|run| assert_eq!(run.finished().0.len(), 200));
         let log = fake.log();
         let decoding = log.passes.iter().filter(|pass| pass.phase == Phase::Decode);
@@ -134,6 +133,36 @@ fn cohorts_do_not_follow_themselves() {
             let rows: usize = passes.iter().map(Vec::len).sum();
             assert_eq!(all.len(), rows, "{stages} devices, {sequences} sequences: {passes:?}");
         }
+        drop(log);
+        assert_sound(&fake);
+    }
+}
+
+/// While a prompt is read, those that decode over several devices have their turns.
+#[test]
+fn none_starves_beside_a_prompt() {
+    for (stages, sequences) in [(2, 3), (3, 3), (3, 6), (4, 4)] {
+        let mut fake = Fake::pipelined(stages + 1, 1).slow(Duration::from_micros(20));
+        fake.pipeline.stages = stages;
+        let options = plain().context(20_000).max_concurrent(sequences + 1).rows(64);
+        let model = model(&fake, &options);
+        let runs: Vec<_> =
+            (0..sequences).map(|i| submit(&model, greedy(prompt(10, i), 60)).unwrap()).collect();
+        let reader = submit(&model, greedy(prompt(19_000, 99), 1)).unwrap();
+        runs.iter().for_each(|run| assert_eq!(run.finished().0.len(), 60));
+        reader.finished();
+        let log = fake.log();
+        let mut counts = vec![0; sequences + 1];
+        let decoding = log.passes.iter().filter(|pass| pass.phase == Phase::Decode);
+        for row in decoding.flat_map(|pass| &pass.rows) {
+            counts[row.slot as usize] += 1;
+            if counts.contains(&50) {
+                break;
+            }
+        }
+        let least = counts.iter().filter(|count| **count > 0).min().unwrap();
+        let all = counts.iter().filter(|count| **count > 0).count();
+        assert!(all == sequences && *least > 30, "{stages} devices: {counts:?}");
         drop(log);
         assert_sound(&fake);
     }
