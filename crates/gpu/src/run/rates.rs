@@ -22,13 +22,14 @@ const BYTES: usize = 128 << 20;
 const ROW: usize = 16 << 10;
 /// Threads that pack weights for the GPU at most.
 const THREADS: usize = 16;
-/// The rate of products of one row, as a part of that of a kernel which only reads: an H100 reads the output matrix of an
-/// 8B in Q4_0 at 0.87.
-const PRODUCTS: f64 = 0.87;
-/// Seconds of a hop next to an empty round trip: half a layer is submitted, and the CPU's threads start. An estimate: a
-/// token of a mixture with the experts of 48 layers in RAM took 20.6 ms next to an H100. The CPU's steps took 14.9 of them
-/// and the GPU reads 0.6, so a hop has 106 µs. An empty round trip takes 36 µs.
-const HOP: f64 = 70e-6;
+/// Seconds of a step of a model beyond those of an empty dispatch that waits for the one before: its loads begin and end. Four
+/// models on an H100 (8B in Q4_0 and Q8_0, 1B in Q8_0, 30B-A3B in Q4_0) have 1.8, 1.9, 0.9 and 1.7 µs, if their weights are
+/// read at the rate of a kernel that only reads.
+const RAMP: f64 = 1.7e-6;
+/// Seconds of a hop next to an empty round trip, which takes 40 µs: the GPU's part waits for its commands, and the CPU's
+/// threads start. An estimate: next to an H100 and 16 threads five models with 10 to 48 feed-forwards in RAM had hops of 110
+/// to 167 µs, 130 in the middle, beyond the time of their reads and steps.
+const HOP: f64 = 90e-6;
 
 /// Measures all rates.
 pub(super) fn measure(device: &Arc<Device>) -> Result<Rates, Error> {
@@ -39,8 +40,8 @@ pub(super) fn measure(device: &Arc<Device>) -> Result<Rates, Error> {
     let link =
         LinkRates { up: up.host.min(up.gpu), hop: links.round_trip(ROW, Waiting::Spin)? + HOP };
     Ok(Rates {
-        read: PRODUCTS * bandwidth::read(device)?,
-        step: bandwidth::dispatch(device)?,
+        read: bandwidth::read(device)?,
+        step: bandwidth::dispatch(device)? + RAMP,
         multiply: device.capabilities.matrix_cores.then(|| multiply(device)).transpose()?,
         link: Some(link),
     })
