@@ -24,13 +24,26 @@ use pelton_weights::Checkpoint;
 
 use common::{Runs, edits, families, limits_for, run};
 
-fn gpu() -> Option<Arc<dyn Backend>> {
+fn opened() -> Option<Gpu> {
     let Some(adapter) = adapters().into_iter().next() else {
         skip(Need::Gpu, "no Vulkan, Metal or DX12 adapter, not even in software");
         return None;
     };
-    Some(Arc::new(Gpu::open_checked(&adapter).unwrap().without_persistent()))
+    Some(Gpu::open_checked(&adapter).unwrap())
 }
+
+/// A GPU whose submissions end at each part of the host.
+fn gpu() -> Option<Arc<dyn Backend>> {
+    Some(Arc::new(opened()?.without_persistent()))
+}
+
+/// A GPU with kernels that wait for the host, for at most so many looks.
+fn waiting(turns: u32) -> Option<Gpu> {
+    Some(opened()?.with_persistent(1, turns, 1))
+}
+
+/// Looks that suffice unless the machine is busy.
+const MANY: u32 = 60_000;
 
 /// A GPU with the feed-forwards of its first layers on the CPU.
 fn hosted(gpu: &Arc<dyn Backend>, layers: usize) -> HostParts {
@@ -143,14 +156,45 @@ fn families_next_to_a_gpu() {
 #[test]
 fn the_shared_tests() {
     let Some(gpu) = gpu() else { return };
+    let waiting = [MANY, 1].map(|turns| -> Arc<dyn Backend> { Arc::new(waiting(turns).unwrap()) });
     let reference = Cpu::reference();
-    let backend = hosted(&gpu, 1);
-    let subject = Subject { backend: &backend, reference: &reference, tolerance: 0.05 };
-    subject.any_chunks(&[DType::Q4_0]);
-    subject.sequences_do_not_mix();
-    subject.only_wanted_rows();
-    subject.copied_pages();
-    subject.hostile_passes();
+    for gpu in [&gpu].into_iter().chain(&waiting) {
+        let backend = hosted(gpu, 2);
+        let subject = Subject { backend: &backend, reference: &reference, tolerance: 0.05 };
+        subject.any_chunks(&[DType::Q4_0]);
+        subject.sequences_do_not_mix();
+        subject.only_wanted_rows();
+        subject.copied_pages();
+        subject.hostile_passes();
+    }
+}
+
+/// Families whose passes wait for the host have the same bits as without waits, whether the waits are long enough or not.
+#[test]
+fn passes_that_wait() {
+    let Some(gpu) = gpu() else { return };
+    let names = ["llama-wide", "gemma2", "gpt-oss", "deepseek-v3", "qwen3.5-moe"];
+    let mut found = 0;
+    for (name, checkpoint, plan) in families().into_iter().filter(|of| names.contains(&&*of.0)) {
+        found += 1;
+        let expected = run(&mut *load(&hosted(&gpu, usize::MAX), &plan, &checkpoint), &plan);
+        let all = expected.of(Phase::Decode);
+        assert!(!all.is_empty());
+        for turns in [MANY, 1] {
+            let waiting = waiting(turns).unwrap();
+            let backend: Arc<dyn Backend> = Arc::new(waiting.clone());
+            let got = run(&mut *load(&hosted(&backend, usize::MAX), &plan, &checkpoint), &plan);
+            assert_same(&got.of(Phase::Decode), &all, &format!("{name}, {turns} turns"));
+            let waited = waiting.persistent_passes();
+            // recurrent states cannot run again
+            match (plan.states.is_empty(), turns) {
+                (false, _) => assert_eq!(waited, 0, "{name}"),
+                (true, 1) => assert_eq!(waited, 1, "{name}: the first one was late"),
+                (true, _) => assert!(waited > 0, "{name}"),
+            }
+        }
+    }
+    assert_eq!(found, names.len());
 }
 
 /// Whole plans are near the reference.
@@ -167,8 +211,11 @@ fn tokens_of_one_stream() {
     let Some(gpu) = gpu() else { return };
     let checkpoint = Arc::new(ModelSpec::default().checkpoint());
     let plan = build(&checkpoint).unwrap();
-    let backend = hosted(&gpu, 1);
-    let texts = [true, false].map(|samples| {
+    let [waiting, late] =
+        [MANY, 1].map(|turns| -> Arc<dyn Backend> { Arc::new(waiting(turns).unwrap()) });
+    let kinds = [(&gpu, true), (&gpu, false), (&waiting, true), (&late, true)];
+    let texts = kinds.map(|(gpu, samples)| {
+        let backend = hosted(gpu, 2);
         let mut executable = load(&backend, &plan, &checkpoint);
         let pipeline = executable.pipeline();
         assert_eq!((pipeline.depth, pipeline.repeat, pipeline.late_draws), (1, 1, false));
@@ -193,7 +240,7 @@ fn tokens_of_one_stream() {
         }
         text
     });
-    assert_eq!(texts[0], texts[1]);
+    assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
 }
 
 /// Matrices that are larger than a staging buffer come in several chunks.
@@ -238,12 +285,18 @@ fn prompts_that_are_streamed() {
 #[test]
 fn a_part_that_fails() {
     let Some(gpu) = gpu() else { return };
+    a_part_fails_next_to(&gpu);
+    let waiting: Arc<dyn Backend> = Arc::new(waiting(MANY).unwrap());
+    a_part_fails_next_to(&waiting);
+}
+
+fn a_part_fails_next_to(gpu: &Arc<dyn Backend>) {
     let checkpoint = Arc::new(ModelSpec::default().checkpoint());
     let plan = build(&checkpoint).unwrap();
     let cpus: [Arc<dyn Backend>; 2] = [Arc::new(Cpu::new(1)), common::broken()];
     let results = cpus.map(|cpu| {
         // without a measurement, which would fail
-        let backend = HostParts::new(Arc::clone(&gpu), cpu, FeedForwards::All, 1).streaming_from(0);
+        let backend = HostParts::new(Arc::clone(gpu), cpu, FeedForwards::All, 1).streaming_from(0);
         let mut executable = load(&backend, &plan, &checkpoint);
         let (pages, mut results) = ([3, 1], Vec::new());
         let edits = edits(&plan, &pages);

@@ -5,7 +5,7 @@
 
 use std::{
     ptr::NonNull,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicU32, Ordering, fence},
 };
 
 use pelton_graph::Error;
@@ -19,7 +19,8 @@ pub(crate) struct Inbox {
     mapped: Option<Mapped>,
 }
 
-/// Memory from which the GPU copies values of the host.
+/// Memory from which the GPU copies values of the host, or a running kernel reads them. They come after a header, whose
+/// first word is the number of words for a kernel.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     buffer: wgpu::Buffer,
@@ -102,12 +103,25 @@ impl Inbox {
 }
 
 impl Outbox {
-    /// An outbox of so many bytes, as [`Inbox::new`].
+    /// Words of the header: values are aligned as bindings are.
+    pub(crate) const HEADER: usize = 4;
+    const HEADER_BYTES: usize = 4 * Self::HEADER;
+
+    /// Bytes of an outbox for so many bytes of values.
+    pub(crate) const fn bytes(values: u64) -> u64 {
+        values.saturating_add(Self::HEADER_BYTES as u64)
+    }
+
+    /// An outbox for so many bytes, as [`Inbox::new`].
     pub(crate) fn new(device: &Device, bytes: u64, lasting: bool) -> Result<Self, Error> {
+        let bytes = Self::bytes(bytes);
         let usage = wgpu::BufferUsages::COPY_SRC;
-        let uses = wgpu::BufferUses::MAP_WRITE | wgpu::BufferUses::COPY_SRC;
+        let uses = wgpu::BufferUses::MAP_WRITE
+            | wgpu::BufferUses::COPY_SRC
+            | wgpu::BufferUses::STORAGE_READ_WRITE;
+        let bound = usage | wgpu::BufferUsages::STORAGE;
         if let Some((buffer, mapped)) =
-            lasting.then(|| Mapped::new(device, bytes, usage, uses)).flatten()
+            lasting.then(|| Mapped::new(device, bytes, bound, uses)).flatten()
         {
             return Ok(Self { buffer, mapped: Some(mapped) });
         }
@@ -123,17 +137,39 @@ impl Outbox {
     /// If the device is lost.
     pub(crate) fn put(&mut self, device: &Device, values: &[u8]) -> Result<(), Error> {
         match &self.mapped {
-            Some(mapped) => mapped.write(&self.buffer, values).ok_or_else(|| gone(device)),
+            Some(_) => self.lay(device, 0, values),
             None => {
-                device.queue.write_buffer(&self.buffer, 0, values);
+                device.queue.write_buffer(&self.buffer, Self::HEADER_BYTES as u64, values);
                 Ok(())
             }
         }
     }
 
+    /// Lays values in for a kernel that runs and waits for a [word](Word) of the host. It must stay mapped.
+    ///
+    /// # Errors
+    ///
+    /// If the device is lost.
+    pub(crate) fn hand_over(&mut self, device: &Device, values: &[u8]) -> Result<(), Error> {
+        self.lay(device, (values.len() / 4) as u32, values)
+    }
+
+    fn lay(&self, device: &Device, count: u32, values: &[u8]) -> Result<(), Error> {
+        let laid = self.mapped.as_ref().and_then(|mapped| {
+            mapped.write(&self.buffer, 0, &count.to_ne_bytes())?;
+            mapped.write(&self.buffer, Self::HEADER_BYTES, values)
+        });
+        laid.ok_or_else(|| gone(device))
+    }
+
     /// Records a copy of the first `bytes` to a buffer.
     pub(crate) fn send(&self, encoder: &mut wgpu::CommandEncoder, to: &wgpu::Buffer, bytes: u64) {
-        encoder.copy_buffer_to_buffer(&self.buffer, 0, to, 0, bytes);
+        encoder.copy_buffer_to_buffer(&self.buffer, Self::HEADER_BYTES as u64, to, 0, bytes);
+    }
+
+    /// The memory, if it stays mapped.
+    pub(crate) fn lasting(&self) -> Option<&wgpu::Buffer> {
+        self.mapped.as_ref().map(|_| &self.buffer)
     }
 }
 
@@ -175,13 +211,17 @@ impl Word {
         self.with(|word| word.load(Ordering::Acquire)).ok_or_else(|| gone(device))
     }
 
-    /// Sets it.
+    /// Sets it, after all that the host has written before. A GPU's own memory may gather writes of the host, and lets go of
+    /// them at a fence.
     ///
     /// # Errors
     ///
     /// If the device is lost.
     pub(crate) fn set(&self, device: &Device, value: u32) -> Result<(), Error> {
-        self.with(|word| word.store(value, Ordering::Release)).ok_or_else(|| gone(device))
+        fence(Ordering::SeqCst);
+        let set = self.with(|word| word.store(value, Ordering::Release));
+        fence(Ordering::SeqCst);
+        set.ok_or_else(|| gone(device))
     }
 
     fn with<T>(&self, call: impl FnOnce(&AtomicU32) -> T) -> Option<T> {
@@ -265,12 +305,13 @@ impl Mapped {
         })
     }
 
-    /// Copies to the memory; `None` if it is gone.
-    fn write(&self, buffer: &wgpu::Buffer, values: &[u8]) -> Option<()> {
-        assert!(values.len() <= self.len, "more values than the memory has");
+    /// Copies to the memory from a byte on; `None` if it is gone.
+    fn write(&self, buffer: &wgpu::Buffer, at: usize, values: &[u8]) -> Option<()> {
+        assert!(at + values.len() <= self.len, "more values than the memory has");
         // SAFETY: as above
         with(buffer, || unsafe {
-            self.memory.copy_from_nonoverlapping(NonNull::from(values).cast(), values.len());
+            let to = self.memory.add(at);
+            to.copy_from_nonoverlapping(NonNull::from(values).cast(), values.len());
         })
     }
 }

@@ -43,7 +43,7 @@ pub(crate) enum Mode {
     #[default]
     Faster,
     /// Always, if their results are right, with this many workgroups and turns, for passes of up to so
-    /// many rows: for tests.
+    /// many rows: for tests. Kernels that wait for the host run on every GPU then, with as many turns.
     Forced { groups: usize, turns: u32, rows: usize },
 }
 
@@ -92,7 +92,7 @@ fn feeds_head(plan: &Plan) -> bool {
 
 /// Whether a pass of a plan can run again from its inputs: caches keep every position, recurrent states
 /// only the newest.
-fn can_repeat(plan: &Plan) -> bool {
+pub(crate) fn can_repeat(plan: &Plan) -> bool {
     plan.states.is_empty()
         && plan.adapters().is_none()
         && plan.encoder.is_none()

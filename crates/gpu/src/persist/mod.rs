@@ -21,6 +21,6 @@ mod wgsl;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use choose::{Mode, choose};
+pub(crate) use choose::{Mode, can_repeat, choose};
 pub(crate) use segments::{PassRows, Persistent, PersistentPass};
 pub(crate) use trial::Trial;

@@ -82,7 +82,7 @@ pub(super) struct GpuExecutable {
     ranks: Option<Ranks>,
     /// The commands of a pass with a ranking that may be the next one.
     ahead: Option<Ahead>,
-    /// The decoding passes of a part of a model that may come, the oldest first.
+    /// The decoding passes that may come, the oldest first.
     expected: VecDeque<ExpectedPass>,
     in_flight: InFlight,
     page_copies: PageCopies,
@@ -126,10 +126,12 @@ impl GpuExecutable {
         let attentions = attentions(&plan, &limits, table_pages(&plan, &limits));
         let before = device.allocated();
         let (weights, stream) = Weights::load(&device, &plan, sources, progress)?;
-        let host = stream.map(|stream| Host::new(&device, &plan, &limits, stream)).transpose()?;
+        let buffers = allocate_buffers(&device, &plan, &limits)?;
+        let host =
+            stream.map(|stream| Host::new(&device, (&plan, &buffers), &limits, stream, persistent));
+        let host = host.transpose()?;
         // between the layers of a persistent kernel the host cannot run
         let persistent = if host.is_some() { Mode::Off } else { persistent };
-        let buffers = allocate_buffers(&device, &plan, &limits)?;
         let caches = allocate_caches(&device, &plan, &limits)?;
         let page_copies = PageCopies::new(&device, &plan, &caches)?;
         let states = States::allocate(&device, &plan, &limits)?;
@@ -153,7 +155,8 @@ impl GpuExecutable {
         let Lowered { alone, classes, persistent } =
             Lowered::new(&loaded, &limits, choices, persistent)?;
         let saved = 4 * saved_len(&plan, &limits) as u64;
-        let redo = Redo::new(&device, &inputs, persistent.is_some(), saved)?;
+        let may_fail = persistent.is_some() || host.is_some();
+        let redo = Redo::new(&device, &inputs, may_fail, saved)?;
         let logits = &buffers[plan.logits.0];
         let pass_buffers = SampleBuffers { logits, recent: &inputs.recent, rows: &inputs.rows };
         let sample = Sample::new(
@@ -308,6 +311,15 @@ impl GpuExecutable {
         })
     }
 
+    /// Gives up the oldest pass, if it is that of the ticket.
+    fn give_up(&mut self, ticket: Ticket) {
+        let before = self.in_flight.len();
+        self.in_flight.give_up(ticket);
+        if self.in_flight.len() < before {
+            self.redo.given.pop_front();
+        }
+    }
+
     /// The variant of a step's dispatches. Whether a batch of windows changes the bits of a hypothesis matters
     /// to nobody, so its products run on matrix cores as soon as these are faster.
     fn class_of(&self, phase: Phase, rows: usize, of_selected: bool) -> RowClass {
@@ -362,9 +374,14 @@ impl Executable for GpuExecutable {
         }
         let (shape, words) = self.begin(pass)?;
         let call: SampleCall = self.sample.prepare(&self.device, pass);
-        let first = self.run_host(&shape)?;
+        let waits = self.waits(&shape);
+        let first = match (waits, self.plan.host.last()) {
+            (true, Some(last)) => last.steps.end,
+            _ => self.run_host(&shape)?,
+        };
         let run = Run {
             first,
+            waits,
             // a draw that follows is not repeated
             persists: self.kernels_of(&shape).is_some_and(|kernels| kernels.covers(shape.bound))
                 && !pass.draws_later(),
@@ -379,22 +396,37 @@ impl Executable for GpuExecutable {
         let mut came = self.came(&run);
         let given = self.given(&run, words, pass.hidden.given());
         let mut encoder = self.device.device.create_command_encoder(&Default::default());
-        self.enter_last(&mut encoder, &run.shape);
+        if !waits {
+            self.enter_last(&mut encoder, &run.shape);
+        }
         self.find(&mut encoder, &run.copies, given.as_ref());
         let mut recorded = self.recorded_of(&run, encoder, came.as_mut());
-        if self.host.is_some() {
+        if self.host.is_some() && !waits {
             recorded.finish(&self.device);
             self.finish_host()?;
         }
         let ticket = self.in_flight.submit(&self.device, recorded, call, pass.repeat)?;
-        self.release_host()?;
+        if !waits {
+            self.release_host()?;
+        }
         self.redo.given.push_back(given);
         self.written.advance(pass);
         self.own.end(pass.rows.len(), self.in_flight.is_settled());
         if let ([row], true) = (pass.rows, pass.draws_later()) {
             self.in_flight.await_draw(*row);
         }
-        self.expect(&run, came.is_some());
+        let next = match (waits, self.in_flight.newest()) {
+            (true, Some(submission)) => {
+                let shapes = [&run.shape, &run.shape.next()];
+                let next = self.compute_waits(shapes, &submission, Some(&call));
+                Some(next.inspect_err(|_| {
+                    self.give_up(ticket);
+                    self.own.begin();
+                })?)
+            }
+            _ => self.recorded_next(&run, came.is_some()),
+        };
+        self.expect(&run, next);
         Ok(ticket)
     }
 
@@ -432,11 +464,7 @@ impl Executable for GpuExecutable {
     fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
         if let Err(error) = self.settle(Some(ticket)) {
             // a pass that fails here is taken too
-            let before = self.in_flight.len();
-            self.in_flight.give_up(ticket);
-            if self.in_flight.len() < before {
-                self.redo.given.pop_front();
-            }
+            self.give_up(ticket);
             return Err(error);
         }
         let Self {

@@ -66,13 +66,14 @@ impl Gpu {
 
     /// The same GPU with persistent kernels of this many workgroups wherever their results are right,
     /// faster or not, for tests. They are for passes of up to so many rows, and have at most `turns` turns
-    /// of a spin.
+    /// of a spin. Kernels that wait for feed-forwards in RAM have as many.
     #[must_use]
     pub fn with_persistent(self, groups: usize, turns: u32, rows: usize) -> Self {
         Self { persistent: Mode::Forced { groups, turns, rows }, ..self }
     }
 
-    /// The number of passes, of all loads, that were submitted with persistent kernels.
+    /// The number of passes, of all loads, that were submitted with persistent kernels, or with such that wait for
+    /// feed-forwards in RAM.
     pub fn persistent_passes(&self) -> u64 {
         self.device.persisted.load(Ordering::Relaxed)
     }

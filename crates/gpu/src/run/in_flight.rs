@@ -50,7 +50,7 @@ pub(crate) struct InFlightPass {
     drafted_bytes: u64,
     logits_bytes: u64,
     hidden_bytes: u64,
-    /// Whether persistent kernels ran, whose word is still to be read.
+    /// Whether persistent kernels ran, or kernels that wait for the host, whose word is still to be read.
     persistent: bool,
     submission: Submission,
     /// Its row, while its draw is awaited.
@@ -69,7 +69,8 @@ pub(crate) struct Recorded {
     pub(crate) logits_bytes: u64,
     /// The hidden states that are kept, and their bytes.
     pub(crate) hidden: Vec<(wgpu::Buffer, u64)>,
-    /// The word of a persistent pass that is not 0 once a spin has run out, and its offset.
+    /// A word of a pass with persistent kernels, or such that wait for the host, and its offset. It is not 0 once a spin has
+    /// run out.
     pub(crate) dead: Option<(wgpu::Buffer, u64)>,
 }
 
@@ -308,6 +309,11 @@ impl InFlight {
         to.slice(..bytes).map_async(wgpu::MapMode::Read, |_| {});
         pass.submission = device.submission(index);
         (pass.sample, pass.sample_bytes) = (sample, bytes);
+    }
+
+    /// The commands of the newest pass.
+    pub(crate) fn newest(&self) -> Option<Submission> {
+        self.passes.back().map(|pass| pass.submission.clone())
     }
 
     /// Whether the commands of a pass have ended.

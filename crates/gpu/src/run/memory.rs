@@ -5,7 +5,7 @@ use pelton_graph::{
 };
 
 use crate::{
-    device::Device,
+    device::{Device, Outbox},
     kernels::{attention::Attention, rank::Ranks, rope_store::stored_bytes, sample},
     lower::{Cache, Inputs, Scratch, buffers::table_pages},
     run::in_flight::{DEPTH, InFlight},
@@ -204,7 +204,7 @@ pub(crate) fn needs(device: &Device, plan: &Plan, limits: &Limits) -> Result<Nee
         .chain([
             Inputs::bytes(plan, limits)?,
             results_bytes(plan, limits)?,
-            hop_bytes(plan, limits).into_iter().fold(0, u64::saturating_add),
+            host_bytes(plan, limits),
         ])
         .fold(0, u64::saturating_add);
     let attentions = attentions(plan, limits, table_pages(plan, limits));
@@ -233,6 +233,14 @@ fn results_bytes(plan: &Plan, limits: &Limits) -> Result<u64, Error> {
     let read_back = InFlight::bytes([samples, 4 * logits as u64, 4 * hidden as u64]);
     let before = 4 * (before_len(plan, limits) + DEPTH * saved_len(plan, limits)) as u64;
     Ok([ranks, read_back, before].into_iter().fold(sampling, u64::saturating_add))
+}
+
+/// Bytes of the boxes of a plan with parts of the host.
+fn host_bytes(plan: &Plan, limits: &Limits) -> u64 {
+    match hop_bytes(plan, limits) {
+        [0, 0] => 0,
+        [to_host, back] => to_host.saturating_add(Outbox::bytes(back)),
+    }
 }
 
 /// Bytes of the values that go to the host in the middle of a decoding pass, and of those that come back.

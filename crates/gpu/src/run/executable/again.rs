@@ -6,6 +6,7 @@ use pelton_graph::{Error, Hidden, Pass, Phase};
 
 use super::{
     GpuExecutable,
+    host::Host,
     partner::Copies,
     redo::{Given, RING, Run},
     shape::{PassShape, PassWords},
@@ -63,7 +64,7 @@ impl GpuExecutable {
 
     /// The inputs of a pass, if it or one before it may have to run again.
     pub(super) fn given(&mut self, run: &Run, words: PassWords, hidden: &[f32]) -> Option<Given> {
-        if !run.persists && self.redo.given.iter().all(Option::is_none) {
+        if !run.persists && !run.waits && self.redo.given.iter().all(Option::is_none) {
             return None;
         }
         let mut slots: Vec<u32> = words.rows.iter().map(|row| row[2]).collect();
@@ -145,7 +146,8 @@ impl GpuExecutable {
         let samples =
             (self.sample.results().clone(), self.sample.result_bytes(&run.call, run.repeat));
         let kernels = self.kernels_of(&run.shape).filter(|_| run.persists);
-        let dead = kernels.map(PersistentPass::dead);
+        let late = self.host.as_ref().filter(|_| run.waits).and_then(Host::late);
+        let dead = kernels.map(PersistentPass::dead).or(late.map(|late| (late.clone(), 0)));
         self.device.persisted.fetch_add(u64::from(dead.is_some()), Ordering::Relaxed);
         let kept = self.plan.kept(run.shape.phase).iter().filter(|_| run.keeps_hidden);
         let hidden = kept.map(|&id| {
@@ -160,7 +162,9 @@ impl GpuExecutable {
     /// Waits for the persistent passes up to a ticket, or for all of them. If a spin of one ran
     /// out, all passes in flight run again, by dispatches, as do all later ones.
     pub(super) fn settle(&mut self, ticket: Option<pelton_graph::Ticket>) -> Result<(), Error> {
-        if self.in_flight.died(&self.device, ticket)? {
+        let died = self.in_flight.died(&self.device, ticket)?;
+        let missed = self.host.as_mut().is_some_and(Host::has_missed);
+        if died || missed {
             return self.run_again();
         }
         if ticket.is_none() {
@@ -172,6 +176,9 @@ impl GpuExecutable {
 
     fn run_again(&mut self) -> Result<(), Error> {
         self.persistent = None;
+        if let Some(host) = &mut self.host {
+            host.wait_no_more();
+        }
         self.device.wait()?;
         let mut restored = HashSet::new();
         for index in 0..self.in_flight.len() {
@@ -195,8 +202,15 @@ impl GpuExecutable {
                 false => self.copy_kept_states(&mut encoder, &given, |entry, kept| (kept, entry)),
             }
             self.copy_tokens(&mut encoder, &given.run.copies);
-            let recorded = self.recorded(&given.run, encoder);
+            let recorded = match given.run.waits {
+                true => {
+                    self.device.queue.submit([encoder.finish()]);
+                    self.recorded_after_host(&given.run)?
+                }
+                false => self.recorded(&given.run, encoder),
+            };
             self.in_flight.submit_again(&self.device, index, recorded)?;
+            self.release_host()?;
             #[cfg(test)]
             {
                 self.redo.count += 1;
@@ -211,6 +225,17 @@ impl GpuExecutable {
             }
         }
         Ok(())
+    }
+
+    /// Runs the parts of the host of a pass, and records the steps after them.
+    fn recorded_after_host(&mut self, run: &Run) -> Result<Recorded, Error> {
+        self.run_host(&run.shape)?;
+        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        self.enter_last(&mut encoder, &run.shape);
+        let mut recorded = self.recorded(&Run { waits: false, ..run.clone() }, encoder);
+        recorded.finish(&self.device);
+        self.finish_host()?;
+        Ok(recorded)
     }
 
     /// Writes the inputs of a pass. Buffers then hold what `written` says of the newest pass.

@@ -8,7 +8,11 @@ use pelton_graph::{
 
 use crate::{
     device::{Device, Inbox, Outbox, Submission},
-    run::{awake::Awake, memory::hop_bytes},
+    persist::{Mode, can_repeat},
+    run::{
+        awake::{Awake, Boxes},
+        memory::hop_bytes,
+    },
     weights::Stream,
 };
 
@@ -31,11 +35,21 @@ pub(super) struct Host {
     /// The part whose rows are on their way, once the commands of all other parts are submitted.
     pub(super) last: Option<Sent>,
     awake: Option<Awake>,
+    /// Whether a decoding pass can be one submission, whose kernels wait for each part.
+    waits: bool,
+    /// Whether a kernel did not wait for its results, although its turns did not run out.
+    missed: bool,
+    /// The time of the newest decoding pass's parts, for each of its rows.
+    took: Option<Duration>,
 }
 
-/// Rows `[rows, width]` of a part that are on their way to the host.
+/// The longest parts of a pass that is one submission: a GPU with a display must not be busy for long.
+const LONGEST: Duration = Duration::from_millis(500);
+
+/// Rows `[rows, width]` of a part that are on their way to the host, before the kernel with a number.
 pub(super) struct Sent {
     pub(super) part: usize,
+    number: u32,
     pub(super) submission: Submission,
     pub(super) size: [usize; 2],
 }
@@ -55,45 +69,101 @@ impl Spent {
 }
 
 impl Host {
-    /// The parts of a plan, without their executables.
+    /// The parts of a plan, without their executables. `buffers` are those of the plan; values that they hold are lost.
     pub(super) fn new(
         device: &Device,
-        plan: &Plan,
+        (plan, buffers): (&Plan, &[wgpu::Buffer]),
         limits: &Limits,
         stream: Stream,
+        mode: Mode,
     ) -> Result<Self, Error> {
         let [to_host, back] = hop_bytes(plan, limits);
         let rows = 0..limits.decode_rows() as u32;
         let inbox = Inbox::new(device, to_host, true)?;
+        let mut outbox = Outbox::new(device, back, true)?;
+        let turns = match mode {
+            Mode::Forced { turns, .. } => Some(turns),
+            Mode::Off | Mode::Faster => None,
+        };
         // other GPUs share their power or their memory with the host
-        let awake = match device.is_discrete() {
-            true => Awake::new(device, &inbox)?,
+        let awake = match device.is_discrete() || turns.is_some() {
+            true => {
+                let results = plan.host.iter().map(|part| &buffers[part.exit.0]).collect();
+                Awake::new(device, Boxes { inbox: &inbox, outbox: &mut outbox, results }, turns)?
+            }
             false => None,
         };
+        let hands_over = awake.as_ref().is_some_and(Awake::hands_over);
+        let waits = hands_over && mode != Mode::Off && can_repeat(plan);
         Ok(Self {
             parts: Vec::new(),
             stream,
             inbox,
-            outbox: Outbox::new(device, back, true)?,
+            outbox,
             values: vec![0.0; to_host as usize / 4],
             rows: rows.map(|slot| Row { input: Input::Token(0), position: 0, slot }).collect(),
             stream_from: 0,
             spent: Spent::default(),
             last: None,
             awake,
+            waits,
+            missed: false,
+            took: None,
         })
     }
 
-    /// Records a copy of the rows `[rows, width]` that a part reads, the last commands of a submission.
+    /// Whether a decoding pass of so many rows can be one submission.
+    pub(super) fn waits(&self, rows: usize) -> bool {
+        let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+        self.waits && self.took.is_some_and(|took| took.saturating_mul(rows) < LONGEST)
+    }
+
+    /// Takes note of the time of a decoding pass's parts. Many rows take less for each.
+    pub(super) fn took(&mut self, time: Duration, rows: usize) {
+        self.took = Some(time / u32::try_from(rows).unwrap_or(u32::MAX).max(1));
+    }
+
+    /// Whether a kernel has missed its results since the last call.
+    pub(super) const fn has_missed(&mut self) -> bool {
+        std::mem::replace(&mut self.missed, false)
+    }
+
+    /// Submits no pass as a whole again: turns of a kernel ran out.
+    pub(super) const fn wait_no_more(&mut self) {
+        self.waits = false;
+    }
+
+    /// Begins a pass that is submitted as a whole: no turns ran out.
+    pub(super) fn begin_waits(&self, encoder: &mut wgpu::CommandEncoder) {
+        if let Some(late) = self.late() {
+            encoder.clear_buffer(late, 0, None);
+        }
+    }
+
+    /// The word that tells whether the turns of a kernel ran out.
+    pub(super) fn late(&self) -> Option<&wgpu::Buffer> {
+        self.awake.as_ref().map(Awake::late)
+    }
+
+    /// Counts the kernels of a pass that was submitted as a whole. Returns the number of the first one.
+    pub(super) fn submitted(&mut self, parts: usize) -> u32 {
+        let parts = parts as u32;
+        let last = self.awake.as_mut().map_or(0, |awake| awake.submitted(parts));
+        last.wrapping_sub(parts).wrapping_add(1)
+    }
+
+    /// Records a copy of the rows `[rows, width]` that a part reads, and the kernel that waits for its results or for their
+    /// submission.
     pub(super) fn leave(
         &self,
         encoder: &mut wgpu::CommandEncoder,
+        part: usize,
         entry: &wgpu::Buffer,
         [rows, width]: [usize; 2],
     ) {
         self.inbox.receive(encoder, entry, 4 * (rows * width) as u64);
         if let Some(awake) = &self.awake {
-            awake.record(encoder);
+            awake.record(encoder, part);
         }
     }
 
@@ -120,27 +190,49 @@ impl Host {
         self.inbox.request(4 * (size[0] * size[1]) as u64);
         let submission = device.submission(index);
         self.release(device)?;
-        if let Some(awake) = &mut self.awake {
-            awake.submitted();
-        }
+        let number = self.submitted(1);
         self.spent.ways.hop += begun.elapsed();
-        Ok(Sent { part, submission, size })
+        Ok(Sent { part, number, submission, size })
     }
 
     /// Ends the wait of the GPU for a part, after the submission of the commands that follow.
     pub(super) fn release(&self, device: &Device) -> Result<(), Error> {
-        self.awake.as_ref().map_or(Ok(()), |awake| awake.release(device))
+        self.awake.as_ref().map_or(Ok(()), |awake| awake.release_all(device))
     }
 
     /// Computes a part of a decoding pass once its rows have come. A copy of the results that is submitted afterwards
     /// has them.
     pub(super) fn compute(&mut self, device: &Device, sent: &Sent) -> Result<(), Error> {
+        self.compute_with(device, sent, Outbox::put)
+    }
+
+    /// Computes a part of a pass that was submitted as a whole, and hands over its results.
+    pub(super) fn compute_waited(
+        &mut self,
+        device: &Device,
+        submission: &Submission,
+        (part, number): (usize, u32),
+        size: [usize; 2],
+    ) -> Result<(), Error> {
+        let sent = Sent { part, number, submission: submission.clone(), size };
+        self.compute_with(device, &sent, Outbox::hand_over)?;
+        let Some(awake) = &self.awake else { return Ok(()) };
+        self.missed |= !awake.is_newest(device, number)?;
+        awake.release(device, number)
+    }
+
+    fn compute_with(
+        &mut self,
+        device: &Device,
+        sent: &Sent,
+        put: impl FnOnce(&mut Outbox, &Device, &[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let Self { parts, inbox, outbox, values, spent, awake, .. } = self;
         let [rows, width] = sent.size;
         let values = &mut values[..rows * width];
         let begun = Instant::now();
         let waited = match awake {
-            Some(awake) => awake.wait(device, &sent.submission),
+            Some(awake) => awake.wait(device, &sent.submission, sent.number),
             None => device.wait_soon(&sent.submission),
         };
         spent.ways.wait += begun.elapsed();
@@ -152,7 +244,7 @@ impl Host {
         let ticket = executable.submit(&pass_of(&self.rows[..rows], values))?;
         let outputs = executable.take(ticket)?;
         let begun = Instant::now();
-        let put = outbox.put(device, bytemuck::cast_slice(outputs.hidden));
+        let put = put(outbox, device, bytemuck::cast_slice(outputs.hidden));
         spent.ways.hop += begun.elapsed();
         put
     }

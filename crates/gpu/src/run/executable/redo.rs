@@ -1,5 +1,5 @@
 //! The data that passes in flight need to run again by dispatches, after a spin of a persistent
-//! kernel ran out.
+//! kernel ran out, or of one that waits for the host.
 //!
 //! The results of such a pass are not to be used, and those of the passes submitted after it may
 //! depend on them. So the inputs of each are kept: the pages of its slots, the words of rows, of
@@ -27,6 +27,8 @@ pub(super) struct Run {
     pub(super) first: usize,
     /// Whether persistent kernels run, as long as none failed.
     pub(super) persists: bool,
+    /// Whether kernels wait for the host, as long as none failed.
+    pub(super) waits: bool,
     /// The rows whose logits are wanted, among the selected ones.
     pub(super) logits: Vec<usize>,
     /// Whether the hidden states of the rows are kept.

@@ -41,6 +41,13 @@ impl PassShape {
     }
 }
 
+impl PassShape {
+    /// The shape of the pass that decodes the tokens after those of a decoding pass.
+    pub(super) fn next(&self) -> Self {
+        Self { bound: self.bound + 1, ..self.clone() }
+    }
+}
+
 /// The commands of a pass without its tokens.
 pub(super) struct Ahead {
     pub(super) shape: PassShape,
@@ -48,12 +55,12 @@ pub(super) struct Ahead {
     pub(super) commands: wgpu::CommandBuffer,
 }
 
-/// A decoding pass of a part of a model that may come, and its commands if they are recorded.
+/// A decoding pass that may come, and its commands if they are recorded.
 pub(super) struct ExpectedPass {
     pub(super) shape: PassShape,
     pub(super) call: SampleCall,
     pub(super) persists: bool,
-    pub(super) commands: Option<wgpu::CommandBuffer>,
+    pub(super) commands: Option<Vec<wgpu::CommandBuffer>>,
 }
 
 /// The inputs of a pass as kernels read them.
