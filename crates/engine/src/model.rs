@@ -9,7 +9,6 @@ mod draft;
 mod effort;
 mod efforts;
 mod embed;
-mod layer_ranges;
 mod logits;
 mod loras;
 mod many;

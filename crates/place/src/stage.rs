@@ -145,7 +145,7 @@ impl Stage {
     fn overlaps(&self, begun: &Begun, flight: &Flight) -> bool {
         let known = !self.needs_tokens(flight) || self.tokens.are_known(flight.after);
         // a device has room for the logits of one pass
-        let free = !self.is_last || !(begun.flight.has_logits() && flight.has_logits());
+        let free = !(self.is_last && begun.flight.has_logits() && flight.has_logits());
         self.depth > 1 && known && free
     }
 

@@ -4,6 +4,8 @@
 //! feed-forwards of the first layers leave a GPU, as few as the memory allows; where these do not suffice, whole layers do.
 //! Keys and values stay with their layer.
 
+mod layer_ranges;
+
 use std::{cmp::Reverse, sync::Arc};
 
 use pelton_graph::{Backend, BuildOptions, Error as GraphError, Limits, Plan, used_experts};
@@ -13,7 +15,8 @@ use pelton_place::{
 };
 use pelton_weights::Checkpoint;
 
-use super::{draft, layer_ranges::LayerRanges, predicted, value_plans};
+use self::layer_ranges::LayerRanges;
+use super::{draft, predicted, value_plans};
 use crate::{
     Error,
     api::{HostLayers, LoadOptions},

@@ -26,7 +26,7 @@ fn main(@builtin(local_invocation_index) thread: u32) {
             late = 1u;
         }
     }
-    // what the host has written before it released the kernel
+    // the host has written these before it released the kernel
     storageBarrier();
     workgroupBarrier();
     let count = min(atomicLoad(&sent[0]), arrayLength(&results));

@@ -123,6 +123,7 @@ impl Awake {
         let mut works = false;
         for _ in 0..2 {
             let mut encoder = device.device.create_command_encoder(&Default::default());
+            self.begin(&mut encoder);
             self.record(&mut encoder, 0);
             let submission = device.submission(device.queue.submit([encoder.finish()]));
             let number = self.submitted(1);
@@ -150,6 +151,7 @@ impl Awake {
         let bytes = u64::from(ROUNDS) * 4 * WORDS;
         let found = device.buffer_for("values that were handed over", bytes, usage)?;
         let mut encoder = device.device.create_command_encoder(&Default::default());
+        self.begin(&mut encoder);
         for round in 0..ROUNDS {
             self.record(&mut encoder, 0);
             let at = u64::from(round) * 4 * WORDS;
@@ -177,6 +179,11 @@ impl Awake {
     /// The word that is not 0 once the turns of a kernel ran out, so that it did not get its results.
     pub(super) const fn late(&self) -> &wgpu::Buffer {
         &self.late
+    }
+
+    /// Begins the commands of a pass: no kernel is late.
+    pub(super) fn begin(&self, encoder: &mut wgpu::CommandEncoder) {
+        encoder.clear_buffer(&self.late, 0, None);
     }
 
     /// Records the kernel before the commands that read the results of a part of the host.
@@ -327,7 +334,7 @@ mod tests {
         let Some(mut opened) = Opened::new() else { return };
         let mut awake = opened.awake(u32::MAX);
         let device = Arc::clone(&opened.device);
-        let delivered = (0..20).any(|_| awake.delivers(&device, &mut opened.boxes()).unwrap());
+        let delivered = (0..2000).any(|_| awake.delivers(&device, &mut opened.boxes()).unwrap());
         assert!(delivered);
     }
 

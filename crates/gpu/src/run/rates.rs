@@ -22,13 +22,13 @@ const BYTES: usize = 128 << 20;
 const ROW: usize = 16 << 10;
 /// Threads that pack weights for the GPU at most.
 const THREADS: usize = 16;
-/// Seconds of a step of a model beyond those of an empty dispatch that waits for the one before: its loads begin and end. Four
-/// models on an H100 (8B in Q4_0 and Q8_0, 1B in Q8_0, 30B-A3B in Q4_0) have 1.8, 1.9, 0.9 and 1.7 µs, if their weights are
-/// read at the rate of a kernel that only reads.
+/// Seconds of a step of a model beyond those of an empty dispatch that waits for the one before: its loads begin and end. An
+/// H100 has 1.8 and 1.9 µs for an 8B in Q4_0 and Q8_0, 0.9 for a 1B and 1.7 for a 30B-A3B. Their weights count as read at the
+/// rate of a kernel that only reads.
 const RAMP: f64 = 1.7e-6;
 /// Seconds of a hop next to an empty round trip, which takes 40 µs: the GPU's part waits for its commands, and the CPU's
-/// threads start. An estimate: next to an H100 and 16 threads five models with 10 to 48 feed-forwards in RAM had hops of 110
-/// to 167 µs, 130 in the middle, beyond the time of their reads and steps.
+/// threads start. An estimate: five models with 10 to 48 feed-forwards in RAM had hops of 110 to 167 µs next to an H100, 130
+/// in the middle. Their reads and steps are not in it.
 const HOP: f64 = 90e-6;
 
 /// Measures all rates.

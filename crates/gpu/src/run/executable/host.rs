@@ -133,10 +133,10 @@ impl Host {
         self.waits = false;
     }
 
-    /// Begins a pass that is submitted as a whole: no turns ran out.
+    /// Begins the commands of a pass.
     pub(super) fn begin_waits(&self, encoder: &mut wgpu::CommandEncoder) {
-        if let Some(late) = self.late() {
-            encoder.clear_buffer(late, 0, None);
+        if let Some(awake) = &self.awake {
+            awake.begin(encoder);
         }
     }
 
