@@ -131,8 +131,6 @@ impl Scheduler {
         if stages < 2 {
             return;
         }
-        // each has its turn, whatever the passes over prompts between
-        ids.sort_by_key(|id| self.sequences.get(id).and_then(|sequence| sequence.ran));
         // a sequence of one of the last passes would wait for its token on the way
         let decoding =
             self.flights.iter().rev().filter(|flight| flight.work.phase == Phase::Decode);
@@ -142,6 +140,9 @@ impl Scheduler {
             let mut entries = recent.iter().flat_map(|flight| &flight.work.entries);
             entries.any(|entry| entry.id == id)
         };
+        // each has its turn, whatever the passes over prompts between
+        let ran = |id| self.sequences.get(&id).and_then(|sequence| sequence.ran);
+        ids.sort_by_key(|&id| (waits(id), ran(id)));
         let free = ids.iter().filter(|&&id| !waits(id)).count();
         ids.truncate(match free {
             0 => (ids.len() / stages).max(1),

@@ -40,19 +40,17 @@ impl GpuExecutable {
         mut encoder: wgpu::CommandEncoder,
         came: Option<&mut ExpectedPass>,
     ) -> Recorded {
-        let Some(commands) = came.and_then(|came| came.commands.take()) else {
-            if !run.waits {
-                return self.recorded(run, encoder);
-            }
-            let after = self.device.device.create_command_encoder(&Default::default());
-            let before = std::mem::replace(&mut encoder, after).finish();
-            let first = [before].into_iter().chain(self.record_waits(&run.shape)).collect();
-            return Recorded { first, ..self.recorded(run, encoder) };
-        };
+        let commands = came.and_then(|came| came.commands.take());
+        if commands.is_none() && !run.waits {
+            return self.recorded(run, encoder);
+        }
         let after = self.device.device.create_command_encoder(&Default::default());
         let before = std::mem::replace(&mut encoder, after).finish();
-        let first = [before].into_iter().chain(commands).collect();
-        Recorded { first, ..self.results(run, encoder, 0) }
+        let (commands, rest) = match commands {
+            Some(commands) => (commands, self.results(run, encoder, 0)),
+            None => (self.record_waits(&run.shape), self.recorded(run, encoder)),
+        };
+        Recorded { first: [before].into_iter().chain(commands).collect(), ..rest }
     }
 
     /// The commands of the pass after one that was submitted, if that one came as expected.

@@ -2,8 +2,8 @@
 //!
 //! In a decoding pass the rows of each go to the host, which computes the part, and back. The pass is one submission where
 //! kernels of it wait for the host: a hop has no call of the driver then. A pass whose kernels did not wait long enough runs
-//! again. Else a submission ends at each part. All other passes run the part on the GPU: its weights are streamed to places that parts share, and the kernels are those
-//! of resident weights. Passes have the same order on the GPU as without such parts.
+//! again. Else a submission ends at each part. All other passes run the part on the GPU: its weights are streamed to places
+//! that parts share, and the kernels are those of resident weights. Passes have the same order on the GPU as without such parts.
 //!
 //! A stream takes as long for few rows as for many, so short prompts are faster as rows of decoding passes. The length
 //! from which on a prompt is streamed is fixed at load: no other request changes the kernels of a row.
