@@ -20,11 +20,10 @@
 #![allow(clippy::panic, clippy::expect_used)]
 
 mod allocator;
+mod clock;
 mod deadline;
 
 use std::time::Duration;
-
-use rustix::time::{ClockId, clock_gettime};
 
 pub use allocator::Counting;
 
@@ -58,9 +57,9 @@ impl Budget {
 pub fn within<T>(budget: Budget, input: &str, run: impl FnOnce() -> T) -> T {
     let watched = allocator::watch(budget.bytes.saturating_mul(BEYOND));
     let deadline = deadline::set(budget.time * BEYOND as u32, input);
-    let begun = thread_time();
+    let begun = clock::thread_time();
     let value = run();
-    let took = thread_time().saturating_sub(begun);
+    let took = clock::thread_time().saturating_sub(begun);
     drop(deadline);
     let bytes = watched.peak();
     assert!(
@@ -72,8 +71,3 @@ pub fn within<T>(budget: Budget, input: &str, run: impl FnOnce() -> T) -> T {
     value
 }
 
-/// The CPU time of the calling thread.
-fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
-}
