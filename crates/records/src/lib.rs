@@ -1,6 +1,7 @@
-//! Measurements that outlive a process, such as the rates of devices and the launch shapes of kernels.
+//! Files that are replaced whole, and measurements that outlive a process, such as the rates of devices and the
+//! launch shapes of kernels.
 //!
-//! They are in small JSON files of the user's cache directory: an object with an entry for each key. A file is never a
+//! An [`Output`] is the file of a result. [`Records`] are in small JSON files of the user's cache directory: an object with an entry for each key. A file is never a
 //! reason to fail. Without it, or without a right to write it, the next process measures again.
 //!
 //! ```
@@ -14,17 +15,18 @@
 //! # std::io::Result::Ok(())
 //! ```
 
+mod output;
+
 use std::{
     collections::BTreeMap,
     fs,
-    io::{self, Read},
+    io::{self, Read, Write},
     marker::PhantomData,
     path::{Path, PathBuf},
-    process,
-    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use etcetera::BaseStrategy;
+pub use output::Output;
 use serde::{Serialize, de::DeserializeOwned};
 
 /// The most bytes of a file that are read: far more than the measurements of many devices.
@@ -94,22 +96,16 @@ impl<T: Serialize + DeserializeOwned + Default> Records<T> {
     }
 }
 
-/// Writes a file whole, and its folder if there is none. It is replaced by a rename, so that it is never read half
-/// written.
+/// Writes a file whole, and its folder if there is none, as an [`Output`].
 ///
 /// # Errors
 ///
 /// If the file cannot be written.
 pub fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
-    static WRITES: AtomicUsize = AtomicUsize::new(0);
     make_parent(file)?;
-    let write = WRITES.fetch_add(1, Ordering::Relaxed);
-    let new = file.with_extension(format!("{}-{write}", process::id()));
-    let written = fs::write(&new, content).and_then(|()| fs::rename(&new, file));
-    if written.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    written
+    let mut output = Output::create(file, true)?;
+    output.write_all(content)?;
+    output.finish()
 }
 
 fn make_parent(file: &Path) -> io::Result<()> {

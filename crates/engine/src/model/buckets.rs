@@ -7,15 +7,11 @@
 //! power of two that all are in units of. Each expert of a layer has all of these, one expert after
 //! the other.
 
-use std::{
-    fs::{self, File},
-    io::{BufWriter, Write},
-    path::Path,
-    process,
-};
+use std::{fs, io::BufWriter, path::Path};
 
 use pelton_graph::{EffortMode, Plan, Weight, build};
 use pelton_quant::{BUCKET, BucketSource, DType, PROBES, bucket_exponent, can_sort, pack_buckets};
+use pelton_records::Output;
 use pelton_weights::{
     BUCKETS_ARCHITECTURE, BUCKETS_MODEL, BucketPart, Checkpoint, GgufWriter, Problem, bucket_tensor,
 };
@@ -32,8 +28,8 @@ const INPUTS: usize = 32;
 pub struct BucketFile;
 
 impl BucketFile {
-    /// Sorts the matrices that effort applies to, of experts too, and writes them. `progress` is called with the bytes of the codes that are done and of all. The file is replaced by a
-    /// rename.
+    /// Sorts the matrices that effort applies to, of experts too, and writes them. `progress` is called with the
+    /// bytes of the codes that are done and of all. A regular file is replaced whole.
     ///
     /// # Errors
     ///
@@ -63,10 +59,9 @@ impl BucketFile {
             let failed = |error| refuse(format!("could not be written: {error}"));
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        let new = path.with_extension(process::id().to_string());
         let mut write = || -> Result<(), Problem> {
-            let mut body = head(&plan, checkpoint)?
-                .begin(BufWriter::new(File::create(&new).map_err(Problem::Write)?))?;
+            let output = Output::create(path, true).map_err(Problem::Write)?;
+            let mut body = head(&plan, checkpoint)?.begin(BufWriter::new(output))?;
             for weight in marked() {
                 // the parts lie one after the other, and each has all matrices
                 let mut all: [Vec<u8>; 4] = Default::default();
@@ -80,13 +75,10 @@ impl BucketFile {
                 done += bytes(weight);
                 progress(done, total);
             }
-            body.finish()?.flush().map_err(Problem::Write)?;
-            fs::rename(&new, path).map_err(Problem::Write)
+            let output = body.finish()?.into_inner().map_err(|e| Problem::Write(e.into_error()))?;
+            output.finish().map_err(Problem::Write)
         };
-        write().map_err(|problem| {
-            let _ = fs::remove_file(&new);
-            refuse(problem.to_string())
-        })
+        write().map_err(|problem| refuse(problem.to_string()))
     }
 }
 
