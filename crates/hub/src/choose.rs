@@ -1,8 +1,9 @@
 //! Which files of a repository make a model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::{
+    download::Hash,
     error::{Error, Result},
     name::{FileName, Part, Tag},
 };
@@ -13,6 +14,8 @@ pub(crate) struct Entry {
     pub(crate) name: FileName,
     /// Bytes.
     pub(crate) size: u64,
+    /// The hash of its bytes, if the hub's list has one.
+    pub(crate) hash: Option<Hash>,
 }
 
 /// Bytes of files. Sizes come from a host, so their sum may be more than there is.
@@ -82,13 +85,27 @@ impl Gguf {
 /// Chooses the files of `name` that `part` wants. `budget` is the memory for them in bytes, if it is known.
 ///
 /// # Errors
-/// If there are none; the sentence says what there is.
+/// If there are none; the sentence says what there is. Also if two of them are one file on a system that ignores case.
 pub(crate) fn choose(
     name: &str,
     entries: &[Entry],
     part: &Part,
     budget: Option<u64>,
 ) -> Result<Choice> {
+    let choice = chosen(name, entries, part, budget)?;
+    let mut seen = HashMap::new();
+    for file in &choice.files {
+        let file = file.name.as_str();
+        if let Some(other) = seen.insert(file.to_lowercase(), file) {
+            let problem =
+                format!("it has {other} and {file}, expected names that differ in more than case");
+            return Err(Error::Files { name: name.to_owned(), problem });
+        }
+    }
+    Ok(choice)
+}
+
+fn chosen(name: &str, entries: &[Entry], part: &Part, budget: Option<u64>) -> Result<Choice> {
     let refuse = |problem: String| Error::Files { name: name.to_owned(), problem };
     let models = ggufs(entries);
     match part {
@@ -366,7 +383,11 @@ mod tests {
     use super::*;
 
     fn entries(files: &[(&str, u64)]) -> Vec<Entry> {
-        let of = |(name, size): &(&str, u64)| Entry { name: name.parse().unwrap(), size: *size };
+        let of = |(name, size): &(&str, u64)| Entry {
+            name: name.parse().unwrap(),
+            size: *size,
+            hash: None,
+        };
         files.iter().map(of).collect()
     }
 
@@ -470,6 +491,9 @@ mod tests {
             "config.json",
         ];
         assert_eq!(chosen(&files, "", Some(10)).unwrap(), expected);
+        let twice = [&files[..], &[("Tokenizer.json", 3)]].concat();
+        let error = chosen(&twice, "", None).unwrap_err().to_string();
+        assert!(error.contains("tokenizer.json and Tokenizer.json"), "{error}");
         assert!(chosen(&files[..3], "", None).is_err(), "a shard is missing");
         assert!(chosen(&files[1..], "", None).is_err(), "the configuration is missing");
     }

@@ -81,6 +81,14 @@ pub enum Error {
         /// The announced hash, in hexadecimal digits.
         expected: String,
     },
+    /// A downloaded file that is no model, although its name says so. It was deleted.
+    #[error("{file} is no model: {problem}")]
+    Model {
+        /// The file.
+        file: String,
+        /// Its beginning, and what was expected.
+        problem: String,
+    },
     /// A disk without room for a download.
     #[error("{needed} bytes are needed in {}, and {free} are free", folder.display())]
     Disk {

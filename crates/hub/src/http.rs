@@ -9,19 +9,25 @@ use ureq::{
 };
 
 use crate::{
+    address::resolve,
     cancel::Cancel,
     certificates,
     error::{Error, Result, without_query},
+    pace::Pace,
     proxy::Proxies,
+    refusal::refusal,
     settings::{Settings, Token},
 };
 
 /// The largest number of redirects of a request.
 const REDIRECTS: usize = 10;
 /// The longest pause that a host may ask for by `Retry-After`.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// The longest pause between two attempts that nobody asked for.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(60);
+
+/// Bytes of a read of a small body.
+const BUFFER: usize = 32 << 10;
 
 /// A client of one hub. It may be used on several threads.
 #[derive(Debug)]
@@ -34,6 +40,8 @@ pub(crate) struct Client {
     token: Option<(Origin, Token)>,
     attempts: u32,
     back_off: Duration,
+    /// The time in which a read must bring something.
+    stall: Duration,
 }
 
 /// Whom an address belongs to: scheme, host and port.
@@ -105,17 +113,29 @@ impl Client {
             token: token.map(|(token, origin)| (origin, token)),
             attempts: settings.attempts.max(1),
             back_off: settings.back_off,
+            stall: settings.stall,
         })
     }
 
-    /// One attempt of a request, with its redirects. `follows` decides about each, by whether it
-    /// leads to another scheme, host or port.
+    /// The pace of a body that begins now.
+    pub(crate) fn pace(&self) -> Pace {
+        Pace::new(self.stall)
+    }
+
+    /// Whether requests to an address have the user's token.
+    fn token_for(&self, uri: &Uri) -> Option<&Token> {
+        let (to, token) = self.token.as_ref()?;
+        (Some(to) == origin(uri).as_ref()).then_some(token)
+    }
+
+    /// One attempt of a request, with its redirects. `follows` decides about each, by its response and by whether
+    /// it leads to another scheme, host or port.
     pub(crate) fn attempt(
         &self,
         method: Method,
         url: &str,
         range: Option<(u64, u64)>,
-        follows: &dyn Fn(bool) -> bool,
+        follows: &dyn Fn(&Response<Body>, bool) -> bool,
     ) -> std::result::Result<Response<Body>, Failure> {
         let mut uri = parsed(url)?;
         for _ in 0..=REDIRECTS {
@@ -124,7 +144,10 @@ impl Client {
             if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
                 return match status.is_success() {
                     true => Ok(response),
-                    false => Err(refusal(&uri.to_string(), &response)),
+                    false => {
+                        let has_token = self.token_for(&uri).is_some();
+                        Err(refusal(&uri.to_string(), &response, has_token))
+                    }
                 };
             }
             let next = target(&uri, response.headers())?;
@@ -133,7 +156,7 @@ impl Client {
                 let problem = "it redirects from https to http, expected encryption to the end";
                 return Err(Error::answer(url, problem).into());
             }
-            if !follows(from != to) {
+            if !follows(&response, from != to) {
                 return Ok(response);
             }
             uri = next;
@@ -157,9 +180,7 @@ impl Client {
             Method::Head => agent.head(uri),
             Method::Get => agent.get(uri),
         };
-        if let Some((_, token)) =
-            self.token.as_ref().filter(|(to, _)| Some(to) == origin(uri).as_ref())
-        {
+        if let Some(token) = self.token_for(uri) {
             request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.text()));
         }
         if let Some((first, last)) = range {
@@ -204,21 +225,29 @@ impl Client {
     /// The body of a small file at an address, of `most` bytes at most.
     pub(crate) fn document(&self, url: &str, most: u64, cancel: &Cancel) -> Result<Document> {
         self.tried(cancel, || {
-            let response = self.attempt(Method::Get, url, None, &|leaves| !leaves)?;
+            let response = self.attempt(Method::Get, url, None, &|_, leaves| !leaves)?;
             if response.status().is_redirection() {
                 let problem = "it redirects to another host, expected the hub's own list";
                 return Err(Error::answer(url, problem).into());
             }
-            let next = next_page(response.headers());
-            let mut body = Vec::new();
+            let next = next_page(response.headers()).map(|next| resolve(url, &next));
+            let (mut body, mut pace) = (Vec::new(), self.pace());
             let mut reader = response.into_body().into_with_config().limit(most + 2).reader();
-            let read = reader.by_ref().take(most + 1).read_to_end(&mut body);
-            if body.len() as u64 > most {
-                let problem = format!("it has more than {most} bytes");
-                return Err(Error::answer(url, problem).into());
+            let mut buffer = vec![0; BUFFER];
+            loop {
+                let read = reader.read(&mut buffer).map_err(|error| cut(url, &error))?;
+                if read == 0 {
+                    return Ok(Document { body, next });
+                }
+                body.extend_from_slice(&buffer[..read]);
+                if body.len() as u64 > most {
+                    let problem = format!("it has more than {most} bytes");
+                    return Err(Error::answer(url, problem).into());
+                }
+                if let Some(rate) = pace.too_slow(read) {
+                    return Err(trickle(url, rate));
+                }
             }
-            read.map_err(|error| cut(url, &error))?;
-            Ok(Document { body, next })
         })
     }
 }
@@ -247,6 +276,12 @@ pub(crate) fn cut(url: &str, error: &std::io::Error) -> Failure {
         Some(ureq::Error::Timeout(_)) => "nothing more came for too long".to_owned(),
         _ => format!("the connection ended within the body ({error})"),
     };
+    Failure { error: Error::Network { url: without_query(url), problem }, retry: Retry::Later }
+}
+
+/// A body that comes too slowly.
+pub(crate) fn trickle(url: &str, rate: u64) -> Failure {
+    let problem = format!("it sends {rate} bytes a second, expected 1024 or more");
     Failure { error: Error::Network { url: without_query(url), problem }, retry: Retry::Later }
 }
 
@@ -279,13 +314,7 @@ fn target(from: &Uri, headers: &HeaderMap) -> Result<Uri> {
     let url = from.to_string();
     let location = text(headers, "location")
         .ok_or_else(|| Error::answer(&url, "it redirects without an address"))?;
-    let scheme = from.scheme_str().unwrap_or_default();
-    let authority = from.authority().map(|a| a.as_str()).unwrap_or_default();
-    let absolute = match location {
-        _ if location.starts_with("//") => format!("{scheme}:{location}"),
-        _ if location.starts_with('/') => format!("{scheme}://{authority}{location}"),
-        _ => location.to_owned(),
-    };
+    let absolute = resolve(&url, location);
     if absolute.split("://").nth(1).is_some_and(|rest| {
         rest.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@'))
     }) {
@@ -321,39 +350,6 @@ fn broken(url: &str, error: &ureq::Error) -> Failure {
     Failure { error: Error::Network { url: without_query(url), problem }, retry }
 }
 
-/// A response with a status that refuses.
-fn refusal(url: &str, response: &Response<Body>) -> Failure {
-    let status = response.status().as_u16();
-    let asked = text(response.headers(), "retry-after").and_then(pause);
-    let retry = match (status, asked) {
-        (408 | 429 | 500 | 502 | 503 | 504, Some(pause)) => Retry::After(pause),
-        (408 | 429 | 500 | 502 | 503 | 504, None) => Retry::Later,
-        _ => Retry::Never,
-    };
-    let sentence = match status {
-        401 => "there is no such model, or it is private: set HF_TOKEN to a token that may read it",
-        403 => {
-            "it is not open to you: accept its conditions on its page, and set HF_TOKEN to a token that may \
-             read it"
-        }
-        404 => "there is no such model, revision or file",
-        416 => "the file is shorter than announced; it may have changed, so try again",
-        429 => "too many requests: wait, or set HF_TOKEN for a higher limit",
-        500..=599 => "the host has a fault; try again later",
-        _ => "expected the status 200 or 206",
-    };
-    let sentence = match asked.filter(|pause| *pause > LONGEST_PAUSE) {
-        Some(pause) => format!("{sentence}; it asks for a pause of {} seconds", pause.as_secs()),
-        None => sentence.to_owned(),
-    };
-    Failure { error: Error::Status { url: without_query(url), status, sentence }, retry }
-}
-
-/// The pause of `Retry-After`: seconds. A date is answered with the usual pause.
-fn pause(value: &str) -> Option<Duration> {
-    value.trim().parse().ok().map(Duration::from_secs)
-}
-
 /// The address behind `rel="next"` of a `Link` header (RFC 8288).
 fn next_page(headers: &HeaderMap) -> Option<String> {
     let link = text(headers, "link")?;
@@ -376,16 +372,21 @@ mod tests {
         target(&parsed(from).unwrap(), &headers).ok().map(|uri| uri.to_string())
     }
 
-    /// RFC 3986, section 5.2, without paths relative to a folder.
+    /// RFC 3986, section 5.2, and what is no address of a file.
     #[test]
     fn addresses_of_redirects() {
         let from = "https://hub.example:8443/a/b?x=1";
         for (location, to) in [
             ("/c?d=1", Some("https://hub.example:8443/c?d=1")),
+            ("../c", Some("https://hub.example:8443/c")),
+            ("?x=2", Some("https://hub.example:8443/a/b?x=2")),
+            ("c/./d", Some("https://hub.example:8443/a/c/d")),
             ("//cdn.example/c", Some("https://cdn.example/c")),
             ("http://other/", Some("http://other/")),
             ("https://user@other/", None),
             ("ftp://other/", None),
+            ("http:other", None),
+            ("//user@other/", None),
             ("file:///etc/passwd", None),
         ] {
             assert_eq!(redirected(from, location).as_deref(), to, "{location}");

@@ -25,12 +25,14 @@
 //!
 //! `name/` has names as users write them, `cache.rs` the cache's layout, `choose.rs` the files that make
 //! a model. `http.rs` and `listing.rs` ask the hub, through
-//! `proxy.rs` and with the trust of `certificates.rs`. `download/` gets one file: pieces, journal,
+//! `proxy.rs` and with the trust of `certificates.rs`. `address.rs` resolves redirects, `refusal.rs` explains a
+//! status, and `pace.rs` has the least rate of a body. `download/` gets one file: pieces, journal,
 //! connections, hash, rename. `local/` reads the folders of other programs, and `pull.rs` joins them.
 //!
 //! Everything that a host sends is checked before it is used: names of files, entity tags, redirects,
 //! sizes, ranges and hashes. The token of the hub goes to the hub's own host alone.
 
+mod address;
 mod cache;
 mod cancel;
 mod certificates;
@@ -41,8 +43,10 @@ mod http;
 mod listing;
 mod local;
 mod name;
+mod pace;
 mod proxy;
 mod pull;
+mod refusal;
 mod settings;
 // for fuzzing; not a stable interface
 #[doc(hidden)]

@@ -8,7 +8,7 @@ use crate::{
     cache::RepositoryCache,
     cancel::Cancel,
     choose::{Choice, Entry, choose, total},
-    download::{self, Etag, Job, Meter, Phase, Progress},
+    download::{self, Etag, Hash, Job, Meter, Phase, Progress},
     error::{Error, Result},
     http::{self, Client, Method},
     listing,
@@ -19,6 +19,9 @@ use crate::{
 
 /// The largest download in bytes, whatever a host announces: 64 TiB.
 const LARGEST: u64 = 1 << 46;
+
+/// The entity tag of a file's bytes, in a redirect to them.
+const LINKED_TAG: &str = "x-linked-etag";
 
 /// The hub and the models of this machine.
 ///
@@ -197,7 +200,7 @@ impl Hub {
     fn plan_url(&self, url: &UrlReference, cancel: &Cancel) -> Result<Plan> {
         let address = url.url();
         let (size, tag, repeats_tag) = self.client.tried(cancel, || {
-            let response = self.client.attempt(Method::Head, address, None, &|_| true)?;
+            let response = self.client.attempt(Method::Head, address, None, &|_, _| true)?;
             let headers = response.headers();
             let size = http::text(headers, "content-length").and_then(|text| text.parse().ok());
             let tag = http::text(headers, "etag");
@@ -210,7 +213,7 @@ impl Hub {
         let path = local::downloaded(&self.settings, url.host(), address, url.file());
         let is_there = is_there(&path, size);
         let file = url.file().clone();
-        let files = vec![Entry { name: file.clone(), size }];
+        let files = vec![Entry { name: file.clone(), size, hash: None }];
         Ok(Plan {
             name: address.to_owned(),
             choice: Choice { files, main: Some(file), tag: None, reason: None },
@@ -252,7 +255,7 @@ impl Hub {
         cancel: &Cancel,
     ) -> Result<Model> {
         let cache = RepositoryCache::new(&self.settings.cache, &wanted.repository);
-        let mut jobs = Vec::new();
+        let (mut jobs, mut unverified) = (Vec::new(), Vec::new());
         for file in &plan.choice.files {
             meter.begin(file.name.as_str(), file.size);
             meter.show(Phase::Asking);
@@ -265,11 +268,13 @@ impl Hub {
         for (file, job) in &jobs {
             meter.begin_job(file.name.as_str(), job);
             download::fetch(&self.client, job, meter, cancel)?;
+            unverified.extend(noted(job));
             cache.link(job.etag.as_str(), commit, &file.name)?;
         }
         cache.set_commit(&wanted.revision, commit)?;
         let folder = cache.snapshot(commit);
-        Ok(local::model(plan.name.clone(), Place::Cache, &folder, &plan.choice))
+        let model = local::model(plan.name.clone(), Place::Cache, &folder, &plan.choice);
+        Ok(Model { unverified, ..model })
     }
 
     /// The download of a file of a repository into the cache.
@@ -284,7 +289,22 @@ impl Hub {
         let names: Vec<String> = file.name.names().map(encoded).collect();
         let (endpoint, names) = (&self.settings.endpoint, names.join("/"));
         let url = format!("{endpoint}/{}/resolve/{commit}/{names}", wanted.repository);
-        let Head { etag, size } = self.head(&url, commit, cancel)?;
+        let Head { etag, size } = self.head(&url, commit, file.hash.as_ref(), cancel)?;
+        let mut hashes: Vec<Hash> = file.hash.iter().cloned().collect();
+        if let Some(told) = Hash::of_tag(&etag) {
+            if let Some(listed) = file.hash.as_ref().filter(|listed| listed.contradicts(&told)) {
+                let problem = format!(
+                    "it has the {} {}, expected {} as the list says",
+                    told.kind(),
+                    told.digits(),
+                    listed.digits()
+                );
+                return Err(Error::answer(&url, problem));
+            }
+            if !hashes.contains(&told) {
+                hashes.push(told);
+            }
+        }
         if let Some(found) = size.filter(|found| *found != file.size) {
             let problem = format!("it has {found} bytes, expected {} as the list says", file.size);
             return Err(Error::answer(&url, problem));
@@ -292,15 +312,27 @@ impl Hub {
         let size = file.size;
         let to = cache.blobs().join(etag.as_str());
         let lock = cache.lock(etag.as_str());
-        let connections = self.settings.connections;
-        Ok(Job { url, to, lock, size, etag, repeats_tag: false, connections })
+        let (connections, repeats_tag) = (self.settings.connections, false);
+        let name = file.name.to_string();
+        Ok(Job { url, to, lock, size, etag, hashes, name, repeats_tag, connections })
     }
 
-    /// The size and the entity tag of a file, without the redirect to the host of its bytes.
-    fn head(&self, url: &str, commit: &str, cancel: &Cancel) -> Result<Head> {
+    /// The size and the entity tag of a file, without the redirect to the host of its bytes. A file without an entity
+    /// tag is named by the hash of the list.
+    fn head(
+        &self,
+        url: &str,
+        commit: &str,
+        listed: Option<&Hash>,
+        cancel: &Cancel,
+    ) -> Result<Head> {
         let attempt = |beyond: bool| {
             self.client.tried(cancel, || {
-                let follows = |leaves: bool| beyond || !leaves;
+                // the bytes may lie on the hub's own host: its tag comes with the first redirect to them
+                let follows = |response: &Response<Body>, leaves: bool| {
+                    let is_told = http::text(response.headers(), LINKED_TAG).is_some();
+                    !is_told && (beyond || !leaves)
+                };
                 let response = self.client.attempt(Method::Head, url, None, &follows)?;
                 Ok(head_of(url, commit, &response)?)
             })
@@ -310,7 +342,11 @@ impl Hub {
             (None, _) => attempt(true)?,
             told => told,
         };
-        let etag = etag.ok_or_else(|| Error::answer(url, "it has no ETag, expected one"))?;
+        let etag = match (etag, listed) {
+            (Some(etag), _) => etag,
+            (None, Some(listed)) => Etag::of_header(url, listed.digits())?,
+            (None, None) => return Err(Error::answer(url, "it has no ETag, expected one")),
+        };
         Ok(Head { etag, size })
     }
 
@@ -328,15 +364,27 @@ impl Hub {
         meter.begin(url.file().as_str(), size);
         let lock = to.with_extension("lock");
         let (etag, address) = (etag.clone(), url.url().to_owned());
-        let job = Job { url: address, to, lock, size, etag, repeats_tag, connections };
+        let (name, hashes) = (url.file().to_string(), Vec::new());
+        let job =
+            Job { url: address, to, lock, size, etag, hashes, name, repeats_tag, connections };
         check_disk(&self.settings.downloads, std::iter::once(&job))?;
         download::fetch(&self.client, &job, meter, cancel)?;
         let note = job.to.with_file_name(local::ADDRESS);
         fs::write(&note, url.url()).map_err(Error::io(&note))?;
         let files = vec![job.to.clone()];
-        let (name, path) = (plan.name.clone(), job.to);
-        Ok(Model { name, place: Place::Downloads, path, bytes: size, files, reason: None })
+        let unverified = noted(&job).into_iter().collect();
+        let (name, path, place) = (plan.name.clone(), job.to, Place::Downloads);
+        Ok(Model { name, place, path, bytes: size, files, reason: None, unverified })
     }
+}
+
+/// The name of a file for which the host has no hash.
+fn noted(job: &Job) -> Option<String> {
+    if !job.hashes.is_empty() {
+        return None;
+    }
+    tracing::warn!(file = job.name, "the host has no hash of the file: only its size was compared");
+    Some(job.name.clone())
 }
 
 /// Refuses downloads for which the disk has no room.
@@ -374,7 +422,7 @@ fn head_of(
     if header("x-repo-commit").is_some_and(|found| found != commit) {
         return Err(Error::answer(url, format!("it is of another commit than {commit}")));
     }
-    let etag = header("x-linked-etag").or_else(|| own("etag"));
+    let etag = header(LINKED_TAG).or_else(|| own("etag"));
     let size = header("x-linked-size").or_else(|| own("content-length"));
     let etag = etag.map(|etag| Etag::of_header(url, etag)).transpose()?;
     Ok((etag, size.and_then(|size| size.parse().ok())))

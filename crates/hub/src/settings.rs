@@ -102,17 +102,22 @@ impl Settings {
             value: String::new(),
             expected: "the user's folder",
         })?;
-        let path = |name: &str| variable(name).map(|text| expanded(&text, &home));
-        let caches = path("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache"));
-        let hf_home = path("HF_HOME").unwrap_or_else(|| caches.join("huggingface"));
-        let cache = path("HF_HUB_CACHE").or_else(|| path("HUGGINGFACE_HUB_CACHE"));
-        let token_file = path("HF_TOKEN_PATH").unwrap_or_else(|| hf_home.join("token"));
+        let path = |name: &str| {
+            variable(name).map(|text| expanded(name, &text, &home, variable)).transpose()
+        };
+        let caches = path("XDG_CACHE_HOME")?.unwrap_or_else(|| home.join(".cache"));
+        let hf_home = path("HF_HOME")?.unwrap_or_else(|| caches.join("huggingface"));
+        let cache = match path("HF_HUB_CACHE")? {
+            None => path("HUGGINGFACE_HUB_CACHE")?,
+            found => found,
+        };
+        let token_file = path("HF_TOKEN_PATH")?.unwrap_or_else(|| hf_home.join("token"));
         let token = match variable("HF_TOKEN").or_else(|| variable("HUGGING_FACE_HUB_TOKEN")) {
             Some(text) => Some(Token::new(text.trim())?),
             None => token_in(&token_file)?,
         };
         let endpoint = variable("MODEL_ENDPOINT").or_else(|| variable("HF_ENDPOINT"));
-        let ollama = match path("OLLAMA_MODELS") {
+        let ollama = match path("OLLAMA_MODELS")? {
             Some(folder) => vec![folder],
             None => vec![home.join(".ollama/models"), "/usr/share/ollama/.ollama/models".into()],
         };
@@ -130,7 +135,7 @@ impl Settings {
             stall: Duration::from_secs(30),
             attempts: 6,
             back_off: Duration::from_millis(500),
-            certificate_file: path("SSL_CERT_FILE"),
+            certificate_file: path("SSL_CERT_FILE")?,
             certificate_folders: variable("SSL_CERT_DIR")
                 .map(|list| {
                     env::split_paths(&list).filter(|one| !one.as_os_str().is_empty()).collect()
@@ -172,12 +177,43 @@ fn token_in(path: &Path) -> Result<Option<Token>> {
     }
 }
 
-/// A path with `~/` for the home folder.
-fn expanded(text: &str, home: &Path) -> PathBuf {
-    match text.strip_prefix("~/") {
-        Some(rest) => home.join(rest),
-        None => text.into(),
+/// A path with `~` for the home folder and `$NAME` or `${NAME}` for variables. Unknown variables stay as they are. So
+/// do `os.path.expanduser` and `os.path.expandvars` of Python, by which `huggingface_hub` reads paths.
+fn expanded(
+    name: &str,
+    text: &str,
+    home: &Path,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<PathBuf> {
+    let (start, rest) = match text.strip_prefix('~') {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => (home.to_str(), rest),
+        Some(_) => {
+            return Err(Error::Setting {
+                variable: name.to_owned(),
+                value: text.to_owned(),
+                expected: "a path that begins with ~/ for your own folder or with /",
+            });
+        }
+        None => (Some(""), text),
+    };
+    // a home folder that is no UTF-8 has no variables behind it
+    let Some(start) = start else { return Ok(home.join(rest.trim_start_matches('/'))) };
+    let (mut out, mut rest) = (start.to_owned(), rest);
+    while let Some((before, after)) = rest.split_once('$') {
+        out.push_str(before);
+        let is_named = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let (word, behind) = match after.strip_prefix('{').and_then(|text| text.split_once('}')) {
+            Some((word, behind)) => (word, behind),
+            None => after.split_at(after.find(|c| !is_named(c)).unwrap_or(after.len())),
+        };
+        match variable(word).filter(|_| !word.is_empty()) {
+            Some(value) => out.push_str(&value),
+            None => out.extend(["$", &after[..after.len() - behind.len()]]),
+        }
+        rest = behind;
     }
+    out.push_str(rest);
+    Ok(out.into())
 }
 
 /// The words that `huggingface_hub` takes for yes.
@@ -205,9 +241,15 @@ mod tests {
             (&[("XDG_CACHE_HOME", "/x"), ("HF_HOME", "/h")], "/h/hub"),
             (&[("HF_HOME", "/h"), ("HUGGINGFACE_HUB_CACHE", "/o")], "/o"),
             (&[("HUGGINGFACE_HUB_CACHE", "/o"), ("HF_HUB_CACHE", "~/c")], "/home/u/c"),
+            (&[("HF_HOME", "~")], "/home/u/hub"),
+            (&[("HF_HOME", "$HOME/hf"), ("HOME", "/h")], "/h/hf/hub"),
+            (&[("HF_HUB_CACHE", "${A}x$B_1/$C-$/${D"), ("A", "/a"), ("B_1", "b")], "/axb/$C-$/${D"),
+            (&[("XDG_CACHE_HOME", "$X"), ("X", "/$Y"), ("Y", "y")], "/$Y/huggingface/hub"),
         ] {
             assert_eq!(of(variables).unwrap().cache, Path::new(cache), "{variables:?}");
         }
+        let error = of(&[("HF_HOME", "~other/hf")]).unwrap_err().to_string();
+        assert!(error.starts_with("HF_HOME is \"~other/hf\""), "{error}");
     }
 
     #[test]

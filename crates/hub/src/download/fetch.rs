@@ -10,6 +10,7 @@ use std::{
 use super::{
     job::{Job, remove},
     journal::{self, Journal},
+    kind,
     meter::{Meter, Phase},
     transfer, verify,
 };
@@ -52,12 +53,16 @@ pub(crate) fn fetch(
     }
     let mut is_resumed = true;
     while is_resumed {
-        let journal = Journal::open(&job.journal(), &job.partial(), &job.etag, job.size)?;
+        let (path, partial, is_durable) = (job.journal(), job.partial(), job.hashes.is_empty());
+        let journal = Journal::open(&path, &partial, &job.etag, job.size, is_durable)?;
         is_resumed = journal.is_resumed();
         transfer::run(client, job, journal, meter, cancel)?;
         let verified = verify::check(&job.partial(), job, meter, cancel);
         match verified {
-            Ok(()) => return finish(job),
+            Ok(()) => {
+                check_kind(job)?;
+                return finish(job);
+            }
             Err(error @ Error::Hash { .. }) => {
                 discard(job)?;
                 meter.set_done(before);
@@ -70,6 +75,16 @@ pub(crate) fn fetch(
         }
     }
     Ok(())
+}
+
+/// Refuses a file that is none of the model that its name promises. It is discarded, as another attempt would bring
+/// the same bytes.
+fn check_kind(job: &Job) -> Result<()> {
+    let partial = job.partial();
+    let fault = kind::fault(&partial, &job.name, job.size).map_err(Error::io(&partial))?;
+    let Some(fault) = fault else { return Ok(()) };
+    discard(job)?;
+    Err(Error::Model { file: job.name.clone(), problem: fault })
 }
 
 /// Gives a verified file its name.

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::etag::Etag;
+use super::{etag::Etag, hash::Hash};
 use crate::error::{Error, Result};
 
 /// A file to be downloaded.
@@ -19,6 +19,10 @@ pub(crate) struct Job {
     /// Bytes.
     pub(crate) size: u64,
     pub(crate) etag: Etag,
+    /// The hashes that its bytes must have; without any only the size is compared.
+    pub(crate) hashes: Vec<Hash>,
+    /// The file's name, with its folders.
+    pub(crate) name: String,
     /// Whether the host of the bytes sends the same entity tag with them.
     pub(crate) repeats_tag: bool,
     /// Connections at the same time.

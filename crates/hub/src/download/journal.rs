@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    etag::{Etag, Kind},
+    etag::Etag,
     job::remove,
     pieces::{PIECE, Pieces},
 };
@@ -28,8 +28,15 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Continues the journal of a partial file, or begins both anew if they are not of this file.
-    pub(super) fn open(path: &Path, partial: &Path, etag: &Etag, size: u64) -> Result<Self> {
+    /// Continues the journal of a partial file, or begins both anew if they are not of this file. `is_durable` is
+    /// for a file without a hash.
+    pub(super) fn open(
+        path: &Path,
+        partial: &Path,
+        etag: &Etag,
+        size: u64,
+        is_durable: bool,
+    ) -> Result<Self> {
         let earlier = fs::metadata(partial).is_ok_and(|found| found.len() == size);
         let earlier = if earlier { read(path, etag, size) } else { None };
         let is_resumed = earlier.is_some();
@@ -45,7 +52,6 @@ impl Journal {
             file.write_all(header(etag, size).as_bytes()).map_err(Error::io(path))?;
             file
         };
-        let is_durable = etag.kind() == Kind::Opaque;
         Ok(Self { file, pieces, is_resumed, is_durable })
     }
 
@@ -125,7 +131,7 @@ mod tests {
         let (path, partial) = (folder.path().join("j"), folder.path().join("p"));
         let size = 130 * PIECE + 5;
         let tag = etag(&"a".repeat(40));
-        let mut journal = Journal::open(&path, &partial, &tag, size).unwrap();
+        let mut journal = Journal::open(&path, &partial, &tag, size, false).unwrap();
         let data = File::open(&partial).unwrap();
         for piece in [0, 12, 130, 123] {
             journal.complete(piece, &data).unwrap();
@@ -140,7 +146,7 @@ mod tests {
             let bytes = complete_bytes(&path, &tag, size);
             assert_eq!(bytes, expected, "{length}");
             // a process that goes on after the cut adds pieces to those
-            let mut journal = Journal::open(&path, &partial, &tag, size).unwrap();
+            let mut journal = Journal::open(&path, &partial, &tag, size, false).unwrap();
             journal.complete(77, &data).unwrap();
             assert_eq!(complete_bytes(&path, &tag, size), bytes + PIECE, "{length}");
         }
@@ -152,7 +158,7 @@ mod tests {
         let (path, partial) = (folder.path().join("j"), folder.path().join("p"));
         let size = 3 * PIECE;
         let begin = |etag: &Etag, size| {
-            let mut journal = Journal::open(&path, &partial, etag, size).unwrap();
+            let mut journal = Journal::open(&path, &partial, etag, size, true).unwrap();
             let was_resumed = journal.is_resumed();
             journal.complete(1, &File::open(&partial).unwrap()).unwrap();
             was_resumed

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{etag::Kind, job::Job};
+use super::{hash::Hash, job::Job};
 
 /// The time over which a rate is measured.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -83,7 +83,10 @@ impl<'a> Meter<'a> {
     /// As [`begin`](Self::begin), for a download whose hash may be known.
     pub(crate) fn begin_job(&mut self, file: &str, job: &Job) {
         self.begin(file, job.size);
-        self.sha256 = (job.etag.kind() == Kind::Sha256).then(|| job.etag.as_str().to_owned());
+        self.sha256 = job.hashes.iter().find_map(|hash| match hash {
+            Hash::Sha256(digits) => Some(digits.clone()),
+            Hash::GitSha1(_) => None,
+        });
     }
 
     pub(crate) fn done(&self) -> u64 {

@@ -2,12 +2,14 @@
 //! verified before they get their name.
 //!
 //! While a file `NAME` is incomplete, its bytes are in `NAME.pelton.incomplete` and the list of its
-//! complete pieces in `NAME.pelton.journal`. `NAME` appears by a rename after the hash was compared.
+//! complete pieces in `NAME.pelton.journal`. `NAME` appears by a rename after the hashes were compared.
 
 mod etag;
 mod fetch;
+mod hash;
 mod job;
 mod journal;
+mod kind;
 mod meter;
 mod pieces;
 mod transfer;
@@ -15,6 +17,7 @@ mod verify;
 
 pub(crate) use etag::Etag;
 pub(crate) use fetch::{fetch, missing_bytes};
+pub(crate) use hash::Hash;
 pub(crate) use job::Job;
 pub(crate) use journal::journal_bytes;
 pub(crate) use meter::Meter;

@@ -218,12 +218,12 @@ fn stream(
 ) -> Outcome {
     stop.check()?;
     let wish = by_ranges.then(|| (at.byte, end.byte - 1));
-    let response = shared.client.attempt(Method::Get, &shared.url, wish, &|_| true)?;
+    let response = shared.client.attempt(Method::Get, &shared.url, wish, &|_, _| true)?;
     check_head(shared, &response, at.byte, end.byte, by_ranges)?;
     let path = &shared.partial;
     file.seek(SeekFrom::Start(at.byte)).map_err(Error::io(path))?;
     let mut reader = response.into_body().into_with_config().limit(u64::MAX).reader();
-    let mut buffer = vec![0; BUFFER];
+    let (mut buffer, mut pace) = (vec![0; BUFFER], shared.client.pace());
     while at.byte < end.byte {
         let wanted = usize::try_from(end.byte - at.byte).unwrap_or(BUFFER).min(BUFFER);
         let read = reader.read(&mut buffer[..wanted]).map_err(|e| http::cut(&shared.url, &e))?;
@@ -235,10 +235,15 @@ fn stream(
         file.write_all(&buffer[..read]).map_err(Error::io(path))?;
         at.byte += read as u64;
         shared.done.fetch_add(read as u64, Ordering::Relaxed);
+        let trickle = pace.too_slow(read);
         let mut journal = shared.journal();
         while at.piece < end.piece && journal.pieces().bytes(at.piece).end <= at.byte {
             journal.complete(at.piece, file).map_err(Error::io(path))?;
             at.piece += 1;
+        }
+        drop(journal);
+        if let Some(rate) = trickle.filter(|_| at.byte < end.byte) {
+            return Err(http::trickle(&shared.url, rate).into());
         }
     }
     if end.byte == shared.size && reader.read(&mut [0]).is_ok_and(|more| more > 0) {

@@ -1,8 +1,8 @@
-//! The comparison of a downloaded file with its announced hash.
+//! The comparison of a downloaded file with its announced hashes.
 
 use std::{
     fs::File,
-    io::Read,
+    io::{Read, Seek, SeekFrom},
     path::Path,
     time::{Duration, Instant},
 };
@@ -11,7 +11,7 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
 use super::{
-    etag::Kind,
+    hash::Hash,
     job::Job,
     meter::{Meter, Phase},
 };
@@ -25,31 +25,34 @@ const BUFFER: usize = 1 << 20;
 /// Time between two reports.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Makes the bytes of a partial file durable and compares them with the job's entity tag.
+/// Makes the bytes of a partial file durable and compares them with each of the job's hashes.
 pub(super) fn check(path: &Path, job: &Job, meter: &mut Meter<'_>, cancel: &Cancel) -> Result<()> {
     let file = File::options().read(true).write(true).open(path).map_err(Error::io(path))?;
     file.sync_all().map_err(Error::io(path))?;
-    let (kind, found) = match job.etag.kind() {
-        Kind::Sha256 => ("SHA-256", hash(Sha256::new(), file, path, meter, cancel)?),
-        Kind::GitSha1 => {
-            let header = format!("blob {}\0", job.size);
-            let start = Sha1::new_with_prefix(header.as_bytes());
-            ("Git SHA-1", hash(start, file, path, meter, cancel)?)
+    for expected in &job.hashes {
+        let mut file = &file;
+        file.seek(SeekFrom::Start(0)).map_err(Error::io(path))?;
+        let found = match expected {
+            Hash::Sha256(_) => digits(Sha256::new(), file, path, meter, cancel)?,
+            Hash::GitSha1(_) => {
+                let header = format!("blob {}\0", job.size);
+                let start = Sha1::new_with_prefix(header.as_bytes());
+                digits(start, file, path, meter, cancel)?
+            }
+        };
+        if found != expected.digits() {
+            let (file, kind, expected) =
+                (job.name.clone(), expected.kind(), expected.digits().to_owned());
+            return Err(Error::Hash { file, kind, found, expected });
         }
-        Kind::Opaque => return Ok(()),
-    };
-    let expected = job.etag.as_str();
-    if found == expected {
-        return Ok(());
     }
-    let file = job.url.rsplit('/').next().unwrap_or(&job.url).to_owned();
-    Err(Error::Hash { file, kind, found, expected: expected.to_owned() })
+    Ok(())
 }
 
 /// The hash of a file, after what was hashed before, in hexadecimal digits.
-fn hash<D: Digest>(
+fn digits<D: Digest>(
     mut digest: D,
-    mut file: File,
+    mut file: &File,
     path: &Path,
     meter: &mut Meter<'_>,
     cancel: &Cancel,

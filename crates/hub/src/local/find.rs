@@ -22,7 +22,8 @@ pub(crate) fn find(
             let path = downloaded(settings, url.host(), url.url(), url.file());
             let bytes = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?.len();
             let (name, files) = (reference.to_string(), vec![path.clone()]);
-            Some(Model { name, place: Place::Downloads, path, bytes, files, reason: None })
+            let (place, unverified) = (Place::Downloads, Vec::new());
+            Some(Model { name, place, path, bytes, files, reason: None, unverified })
         }
         Reference::Repository(wanted) => hub::find(settings, wanted, budget)
             .or_else(|| lm_studio::find(settings, wanted, budget))

@@ -57,6 +57,8 @@ pub struct Model {
     pub files: Vec<PathBuf>,
     /// Why this one of several, if the reference left that open.
     pub reason: Option<String>,
+    /// Files that were downloaded now and for which the host has no hash, so that only their size was compared.
+    pub unverified: Vec<String>,
 }
 
 /// The files of a folder as a repository has them.
@@ -65,7 +67,7 @@ pub(super) fn entries(folder: &Path) -> Vec<Entry> {
         let names: Option<Vec<&str>> =
             path.strip_prefix(folder).ok()?.iter().map(|part| part.to_str()).collect();
         let name = names?.join("/").parse().ok()?;
-        Some(Entry { name, size: fs::metadata(&path).ok()?.len() })
+        Some(Entry { name, size: fs::metadata(&path).ok()?.len(), hash: None })
     };
     files_below(folder, DEPTH).into_iter().filter_map(entry).collect()
 }
@@ -79,7 +81,8 @@ pub(super) fn path_of(folder: &Path, name: &FileName) -> PathBuf {
 pub(crate) fn model(name: String, place: Place, folder: &Path, choice: &Choice) -> Model {
     let files = choice.files.iter().map(|file| path_of(folder, &file.name)).collect();
     let path = choice.main.as_ref().map_or_else(|| folder.to_owned(), |main| path_of(folder, main));
-    Model { name, place, path, bytes: choice.bytes(), files, reason: choice.reason.clone() }
+    let (bytes, reason, unverified) = (choice.bytes(), choice.reason.clone(), Vec::new());
+    Model { name, place, path, bytes, files, reason, unverified }
 }
 
 /// The model of a folder that a reference means.

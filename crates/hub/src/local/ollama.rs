@@ -105,5 +105,6 @@ fn model(root: &Path, manifest: &Path, name: String) -> Option<Model> {
     let path: PathBuf = root.join("blobs").join(format!("sha256-{hash}"));
     let metadata = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
     let (bytes, files) = (metadata.len(), vec![path.clone()]);
-    Some(Model { name, place: Place::Ollama, path, bytes, files, reason: None })
+    let (place, unverified) = (Place::Ollama, Vec::new());
+    Some(Model { name, place, path, bytes, files, reason: None, unverified })
 }

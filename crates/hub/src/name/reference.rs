@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use super::{
     FileName, Part, RepositoryReference, Revision, ShortName,
-    repository::{ENDINGS, HOSTS},
+    repository::{ENDINGS, HOSTS, PREFIXES},
 };
 use crate::error::{Error, Result};
 
@@ -16,10 +16,14 @@ use crate::error::{Error, Result};
 /// |---|---|
 /// | `owner/name`, `owner/name:Q4_K_M` | a repository of the hub, and a quantization in it |
 /// | `owner/name@revision` | a branch, tag or commit; a quantization may follow |
-/// | `hf:…`, `hf.co/…`, `huggingface.co/…` | the same with a prefix |
+/// | `hf:…`, `hf://…`, `hf.co/…`, `huggingface.co/…` | the same with a prefix |
 /// | `https://huggingface.co/owner/name/resolve/main/FILE` | one file; `blob` and `tree` are read too |
 /// | `https://host/path/file.gguf` | a file of any server |
-/// | `qwen3:0.6b` | a [short name](ShortName) |
+/// | `qwen3:0.6b`, `library/qwen3:0.6b` | a [short name](ShortName) |
+///
+/// [`Display`](fmt::Display) writes the one spelling that all spellings of a name have in common: without prefix and
+/// `:latest`, the quantization in upper case, a short name in lower case. So two texts name the same if they are shown
+/// alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference {
     /// Files of a repository.
@@ -29,6 +33,11 @@ pub enum Reference {
     /// A short name.
     Short(ShortName),
 }
+
+/// Starts of names of Ollama's own library.
+const LIBRARY: [&str; 3] = ["library/", "ollama.com/library/", "registry.ollama.ai/library/"];
+/// Hosts of that library.
+const LIBRARY_HOSTS: [&str; 3] = ["ollama.com", "registry.ollama.ai", "www.ollama.com"];
 
 /// A GGUF file of any server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +64,22 @@ impl UrlReference {
     }
 }
 
+impl Reference {
+    /// The files of a hub that the name means: those of a short name are in a table.
+    pub fn repository(&self) -> Option<RepositoryReference> {
+        match self {
+            Self::Repository(wanted) => Some(wanted.clone()),
+            Self::Short(short) => short.repository(),
+            Self::Url(_) => None,
+        }
+    }
+
+    /// The spelling of a name by which models are compared, or the text itself if it is no name.
+    pub fn canonical(text: &str) -> String {
+        text.parse::<Self>().map_or_else(|_| text.to_owned(), |reference| reference.to_string())
+    }
+}
+
 impl FromStr for Reference {
     type Err = Error;
 
@@ -66,9 +91,16 @@ impl FromStr for Reference {
         if ["http://", "https://"].iter().any(|scheme| lower.starts_with(scheme)) {
             return of_address(text);
         }
-        let prefixes = ["hf:", "hf.co/", "huggingface.co/"];
-        if let Some(prefix) = prefixes.iter().find(|prefix| lower.starts_with(*prefix)) {
-            return of_repository(text, &text[prefix.len()..]).map(Self::Repository);
+        if let Some(prefix) = PREFIXES.iter().find(|prefix| lower.starts_with(*prefix)) {
+            let rest = text[prefix.len()..].trim_end_matches('/');
+            return match rest.matches('/').count() {
+                0 | 1 => of_repository(text, rest),
+                _ => of_page(text, rest.split(['?', '#']).next().unwrap_or(rest)),
+            }
+            .map(Self::Repository);
+        }
+        if let Some(prefix) = LIBRARY.iter().find(|prefix| lower.starts_with(*prefix)) {
+            return text[prefix.len()..].parse().map(Self::Short);
         }
         if text.starts_with(['/', '.', '~', '\\']) || text.contains('\\') {
             return Err(Error::name(text, "a path is no name, and there is no such file"));
@@ -98,8 +130,9 @@ fn of_repository(text: &str, rest: &str) -> Result<RepositoryReference> {
         None => (rest, Revision::default()),
     };
     let part = match tag {
+        None => Part::Any,
         // Ollama's word for no tag
-        None | Some("latest") => Part::Any,
+        Some(tag) if tag.eq_ignore_ascii_case("latest") => Part::Any,
         Some(tag) => Part::Quantization(tag.parse().map_err(named)?),
     };
     Ok(RepositoryReference { repository: name.parse().map_err(named)?, revision, part })
@@ -117,6 +150,10 @@ fn of_address(text: &str) -> Result<Reference> {
     let (host, path) = bare.split_once('/').unwrap_or((bare, ""));
     if host.is_empty() || host.contains('@') {
         return Err(refuse("expected a host without a user's name or password"));
+    }
+    if LIBRARY_HOSTS.iter().any(|known| host.eq_ignore_ascii_case(known)) {
+        let name = path.strip_prefix("library/").unwrap_or(path).trim_end_matches('/');
+        return name.parse().map(Reference::Short);
     }
     if HOSTS.iter().any(|known| host.eq_ignore_ascii_case(known)) {
         return of_page(text, path.trim_end_matches('/')).map(Reference::Repository);

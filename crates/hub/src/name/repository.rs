@@ -7,6 +7,10 @@ use super::{FileName, Repository, Revision, Tag};
 /// The hosts whose addresses stand for repositories.
 pub(super) const HOSTS: [&str; 3] = ["huggingface.co", "hf.co", "www.huggingface.co"];
 
+/// Starts of the names of repositories, in lower case. A longer one comes before its own beginning.
+pub(super) const PREFIXES: [&str; 5] =
+    ["hf://", "hf:", "hf.co/", "huggingface.co/", "www.huggingface.co/"];
+
 /// Endings of files. Without a prefix such as `hf:`, a text that ends so is a path.
 pub(super) const ENDINGS: [&str; 5] = [".gguf", ".safetensors", ".bin", ".pt", ".onnx"];
 
@@ -56,20 +60,17 @@ impl fmt::Display for RepositoryReference {
             };
             return write!(f, "https://{host}/{}/resolve/{revision}/{file}", self.repository);
         }
-        // the ending of a file is a repository's only behind a prefix
-        let name = self.repository.to_string();
-        let lower = name.to_ascii_lowercase();
-        let ends_as_file = matches!(self.part, Part::Any)
-            && self.revision.is_main()
-            && ENDINGS.iter().any(|ending| lower.ends_with(ending));
-        let prefix = if ends_as_file { "hf:" } else { "" };
-        write!(f, "{prefix}{name}")?;
+        let mut name = self.repository.to_string();
         if !self.revision.is_main() {
-            write!(f, "@{}", self.revision)?;
+            name += &format!("@{}", self.revision);
         }
-        match &self.part {
-            Part::Quantization(tag) => write!(f, ":{tag}"),
-            Part::Any | Part::File(_) => Ok(()),
+        if let Part::Quantization(tag) = &self.part {
+            name += &format!(":{tag}");
         }
+        // the ending of a file, and the start of Ollama's library, are a repository's only behind a prefix
+        let lower = name.to_ascii_lowercase();
+        let is_other =
+            ENDINGS.iter().any(|ending| lower.ends_with(ending)) || lower.starts_with("library/");
+        write!(f, "{}{name}", if is_other { "hf:" } else { "" })
     }
 }

@@ -7,7 +7,7 @@ use pelton_hub::{Cancel, Error, Hub, Phase};
 use crate::{
     noise, pull, reference,
     server::{Answer, COMMIT, Server, git_sha1, sha256},
-    settings, tree,
+    settings, tensors, tree,
 };
 
 /// The layout is that of the documentation of `huggingface_hub`'s cache.
@@ -54,8 +54,8 @@ fn a_directory_comes_with_its_small_files() {
     let small = br#"{"model_type": "llama"}"#.to_vec();
     let files = [
         ("config.json", small.clone()),
-        ("model-00001-of-00002.safetensors", noise(1, 20_000)),
-        ("model-00002-of-00002.safetensors", noise(2, 30_000)),
+        ("model-00001-of-00002.safetensors", tensors(1, 20_000)),
+        ("model-00002-of-00002.safetensors", tensors(2, 30_000)),
         ("model.safetensors.index.json", b"{}".to_vec()),
         ("1_Pooling/config.json", b"[]".to_vec()),
         ("empty.json", Vec::new()),
@@ -140,8 +140,10 @@ fn a_file_of_any_server() {
     let home = tempfile::tempdir().unwrap();
     let settings = settings(home.path(), "http://127.0.0.1:1");
     let url = format!("{}/some/m.gguf?x=1", server.storage);
-    let model = pull(&settings, &url).unwrap();
+    let mut model = pull(&settings, &url).unwrap();
     assert_eq!(fs::read(&model.path).unwrap(), bytes);
+    // such a server has no hash, which is said of the download alone
+    assert_eq!(std::mem::take(&mut model.unverified), ["m.gguf"]);
     assert!(model.path.starts_with(&settings.downloads) && model.path.ends_with("m.gguf"));
     let hub = Hub::new(settings).unwrap();
     assert_eq!(hub.find(&reference(&url), None).as_ref(), Some(&model));

@@ -44,11 +44,33 @@ fn is_bytes(request: &Request) -> bool {
     request.is("GET", "signature=")
 }
 
+/// Hugging Face's refusal of a gated file.
+fn gated(status: u16) -> Answer {
+    Answer::status(status).header("X-Error-Code", "GatedRepo").header(
+        "X-Error-Message",
+        "Access to model o/n is restricted. You must have access to it and be authenticated to access it.",
+    )
+}
+
 type Lie = fn(&Request, Answer) -> Answer;
 
 /// Each lie, and words of the sentence that answers it.
 const LIES: &[(Lie, &str)] = &[
     (|_, _| Answer::status(401), "HF_TOKEN"),
+    // the codes and messages of Hugging Face
+    (
+        |r, a| match r.method == "HEAD" {
+            true => gated(401),
+            false => a,
+        },
+        "the model is gated: accept its conditions at http://",
+    ),
+    (|r, a| if r.method == "HEAD" { gated(403) } else { a }, "it says: Access to model o/n is"),
+    (
+        |_, _| Answer::status(401).header("X-Error-Code", "RepoNotFound"),
+        "no such model, or it is private",
+    ),
+    (|_, _| Answer::status(404).header("X-Error-Code", "RevisionNotFound"), "no such revision"),
     (|_, _| Answer::status(403), "accept its conditions"),
     (|_, _| Answer::status(404), "no such model"),
     (|_, _| Answer::status(500), "the host has a fault"),
@@ -88,6 +110,17 @@ const LIES: &[(Lie, &str)] = &[
         },
         "goes on at another host",
     ),
+    (
+        |r, a| match r.path.contains("/tree/") {
+            true => {
+                let mut list: serde_json::Value = serde_json::from_slice(&a.body).unwrap();
+                list[0]["lfs"]["oid"] = "0".repeat(64).into();
+                Answer { body: list.to_string().into_bytes(), ..a }
+            }
+            false => a,
+        },
+        "as the list says",
+    ),
     // heads
     (
         |r, a| if r.method == "HEAD" { a.header("X-Linked-ETag", "../../x") } else { a },
@@ -100,7 +133,7 @@ const LIES: &[(Lie, &str)] = &[
             true => a.header("X-Linked-ETag", "0".repeat(64)),
             false => a,
         },
-        "has the SHA-256",
+        "as the list says",
     ),
     // bytes
     (|r, a| if is_bytes(r) { Answer::status(416) } else { a }, "shorter than announced"),
@@ -342,4 +375,152 @@ fn a_file_that_changes_between_two_attempts_begins_anew() {
     let other = format!("{url}?2");
     let error = pull(&settings, &other).unwrap_err().to_string();
     assert!(error.contains("the file has changed"), "{error}");
+}
+
+/// A hub whose storage is its own host, as many mirrors are: the hash comes with the redirect and with the list, and
+/// the bytes have an entity tag of another kind.
+fn on_one_host(server: &Server, redirect: fn(&Request) -> String, wrong: bool) {
+    server.lie(move |request, answer| {
+        let is_file = request.path.contains("/resolve/") && !request.path.contains("stored=");
+        if is_file && answer.status == 302 {
+            return answer.header("Location", redirect(request));
+        }
+        if !request.path.contains("stored=") {
+            return answer;
+        }
+        let mut bytes = noise(1, SIZE);
+        if wrong {
+            bytes[SIZE / 2] ^= 1;
+        }
+        let opaque = |answer: Answer| answer.header("ETag", "\"stored\"");
+        match request.range() {
+            Some((first, last)) => {
+                let range = format!("bytes {first}-{last}/{SIZE}");
+                let body = bytes[first..=last].to_vec();
+                opaque(Answer { status: 206, body, ..Answer::default() })
+                    .header("Content-Range", range)
+            }
+            None => opaque(Answer { status: 200, body: bytes, ..Answer::default() }),
+        }
+    });
+}
+
+/// Relative redirects lead on, by RFC 3986, and the hash of the first answer holds to the end.
+#[test]
+fn hashes_hold_behind_redirects_within_a_host() {
+    let redirects: [fn(&Request) -> String; 4] = [
+        |request| format!("{}?stored=1", request.path),
+        |_| "?stored=1".to_owned(),
+        |_| "../main/m-Q8_0.gguf?stored=1".to_owned(),
+        |_| "./m-Q8_0.gguf?stored=1#x".to_owned(),
+    ];
+    for redirect in redirects {
+        let server = server();
+        on_one_host(&server, redirect, true);
+        let error = refusal(&server);
+        assert!(error.contains("has the SHA-256"), "{error}");
+        on_one_host(&server, redirect, false);
+        let home = tempfile::tempdir().unwrap();
+        let model = pull(&settings(home.path(), &server.endpoint), "o/n").unwrap();
+        assert_eq!(fs::read(model.path).unwrap(), noise(1, SIZE));
+        assert!(model.unverified.is_empty());
+    }
+}
+
+/// The list alone has the hash, or nobody has one: then that is said.
+#[test]
+fn a_hub_without_entity_tags_of_hashes() {
+    let opaque = |request: &Request, answer: Answer| match request.path.contains("/resolve/") {
+        true if request.method == "HEAD" => {
+            Answer::status(200).header("ETag", "\"v1\"").header("Content-Length", SIZE)
+        }
+        _ => answer,
+    };
+    let server = server();
+    server.lie(opaque);
+    let home = tempfile::tempdir().unwrap();
+    let model = pull(&settings(home.path(), &server.endpoint), "o/n").unwrap();
+    assert!(model.unverified.is_empty() && model.path.is_file());
+    server.lie(move |request, answer| match request.path.contains("signature=") {
+        true => {
+            let mut answer = answer;
+            answer.body[0] ^= 1;
+            answer
+        }
+        false => opaque(request, answer),
+    });
+    assert!(refusal(&server).contains("has the SHA-256"));
+
+    server.lie(move |request, answer| match request.path.contains("/tree/") {
+        true => Answer::json(&serde_json::json!([
+            { "type": "file", "path": "m-Q8_0.gguf", "size": SIZE, "lfs": { "size": SIZE } },
+        ])),
+        false => opaque(request, answer),
+    });
+    let home = tempfile::tempdir().unwrap();
+    let model = pull(&settings(home.path(), &server.endpoint), "o/n").unwrap();
+    assert_eq!(model.unverified, ["m-Q8_0.gguf"]);
+}
+
+/// A host that sends a byte now and then holds a download for a bounded time.
+#[test]
+fn a_trickle_ends() {
+    for part in ["signature=", "/tree/"] {
+        let server = server();
+        server.lie(move |request, answer| match request.is("GET", part) {
+            true => Answer { trickle: true, ..answer },
+            false => answer,
+        });
+        let home = tempfile::tempdir().unwrap();
+        let mut settings = settings(home.path(), &server.endpoint);
+        (settings.stall, settings.attempts) = (Duration::from_millis(400), 2);
+        let start = Instant::now();
+        let error = pull(&settings, "o/n").unwrap_err().to_string();
+        assert!(error.contains("bytes a second, expected 1024 or more"), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    }
+}
+
+/// Files that are no models are refused with their beginnings, and leave nothing.
+#[test]
+fn what_is_no_model_is_refused() {
+    let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n".to_vec();
+    for (bytes, words) in [
+        (b"<!DOCTYPE html><html>!".to_vec(), "its 22 bytes begin with \"<!DOCTYPE html><\""),
+        (b"GGUF\x03\0\0\0abcdefghijklmn".to_vec(), "its 22 bytes begin with \"GGUF"),
+        (pointer, "a pointer of Git LFS"),
+        (Vec::new(), "begin with nothing, expected a GGUF file"),
+    ] {
+        let server = Server::new(&[("m-Q8_0.gguf", bytes)]);
+        let error = refusal(&server);
+        assert!(error.starts_with("m-Q8_0.gguf is no model: ") && error.contains(words), "{error}");
+        let home = tempfile::tempdir().unwrap();
+        let settings = settings(home.path(), "http://127.0.0.1:1");
+        pull(&settings, &format!("{}/m-Q8_0.gguf", server.storage)).unwrap_err();
+        assert!(Hub::new(settings).unwrap().list().is_empty());
+    }
+}
+
+/// The list goes on at an address relative to it, and ends at its bound.
+#[test]
+fn pages_of_a_list() {
+    let server = server();
+    server.lie(|request, answer| match request.path.contains("/tree/") {
+        true if request.path.contains("cursor") => answer,
+        true => Answer::json(&serde_json::json!([]))
+            .header("Link", "<?recursive=true&cursor=2>; rel=\"next\""),
+        false => answer,
+    });
+    let home = tempfile::tempdir().unwrap();
+    pull(&settings(home.path(), &server.endpoint), "o/n").unwrap();
+    server.lie(|request, answer| match request.path.contains("/tree/") {
+        true => {
+            let files: Vec<_> = (0..60_000)
+                .map(|i| serde_json::json!({ "type": "file", "path": format!("{i}"), "size": 1 }))
+                .collect();
+            Answer::json(&files.into()).header("Link", "<?again>; rel=\"next\"")
+        }
+        false => answer,
+    });
+    assert!(refusal(&server).contains("more than 100000 files"));
 }

@@ -42,10 +42,19 @@ fn pull(settings: &Settings, name: &str) -> Result<Model, Error> {
     hub.fetch(&plan, &mut |_| {}, &Cancel::default())
 }
 
-/// Bytes without a pattern, the same for the same seed.
+/// A GGUF file by its first eight bytes, without a pattern behind them, the same for the same seed.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
-    std::iter::repeat_with(|| random.u8(..)).take(length).collect()
+    let mut bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(length).collect();
+    bytes[..8].copy_from_slice(b"GGUF\x03\0\0\0");
+    bytes
+}
+
+/// As [`noise`], a safetensors file with an empty header.
+fn tensors(seed: u64, length: usize) -> Vec<u8> {
+    let mut bytes = noise(seed, length);
+    bytes[..10].copy_from_slice(b"\x02\0\0\0\0\0\0\0{}");
+    bytes
 }
 
 /// The paths below a folder, relative to it, with `-> TARGET` for links.

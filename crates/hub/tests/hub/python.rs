@@ -5,9 +5,9 @@ use std::{fs, path::Path, process::Command};
 use pelton_hub::Hub;
 
 use crate::{
-    noise, pull, reference,
+    pull, reference,
     server::{COMMIT, Server},
-    settings,
+    settings, tensors,
 };
 
 /// Runs a script with `huggingface_hub`; `None` if this machine does not have it.
@@ -34,7 +34,7 @@ fn python(script: &str, server: &Server, cache: &Path) -> Option<String> {
 fn server() -> Server {
     Server::new(&[
         ("config.json", b"{}".to_vec()),
-        ("model.safetensors", noise(1, 200_000)),
+        ("model.safetensors", tensors(1, 200_000)),
         ("tokenizer.json", b"[]".to_vec()),
     ])
 }
@@ -73,7 +73,7 @@ fn pelton_reads_the_cache_of_python_offline() {
     let hub = Hub::new(settings.clone()).unwrap();
     let model = hub.find(&reference("o/n"), None).unwrap();
     assert_eq!(model.path, settings.cache.join("models--o--n/snapshots").join(COMMIT));
-    assert_eq!(fs::read(model.path.join("model.safetensors")).unwrap(), noise(1, 200_000));
+    assert_eq!(fs::read(model.path.join("model.safetensors")).unwrap(), tensors(1, 200_000));
     assert_eq!(hub.list(), [model]);
     // files that Python has are not downloaded again
     settings.offline = false;

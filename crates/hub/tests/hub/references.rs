@@ -39,6 +39,14 @@ fn forms_that_users_write() {
         ("https://huggingface.co/o/n/blob/main/a%20b/x.gguf", "o/n", "main", "a b/x.gguf"),
         ("https://huggingface.co/o/n/resolve/v1/x.gguf?download=true", "o/n", "v1", "x.gguf"),
         ("https://huggingface.co/o/n/resolve/refs/pr/1/x.gguf", "o/n", "refs/pr/1", "x.gguf"),
+        ("hf://o/n:Q8_0", "o/n", "main", "Q8_0"),
+        ("HF.co/o/n:LATEST", "o/n", "main", ""),
+        ("hf.co/o/n/", "o/n", "main", ""),
+        ("www.huggingface.co/o/n", "o/n", "main", ""),
+        ("hf.co/o/n/resolve/main/d/x.gguf?download=true", "o/n", "main", "d/x.gguf"),
+        ("library/qwen3:0.6b", "Qwen/Qwen3-0.6B-GGUF", "main", ""),
+        ("registry.ollama.ai/library/qwen3:latest", "Qwen/Qwen3-8B-GGUF", "main", ""),
+        ("https://ollama.com/library/qwen3:0.6b", "Qwen/Qwen3-0.6B-GGUF", "main", ""),
         ("qwen3:0.6b", "Qwen/Qwen3-0.6B-GGUF", "main", ""),
         ("qwen3", "Qwen/Qwen3-8B-GGUF", "main", ""),
         ("Qwen3:4B-q4_K_M", "Qwen/Qwen3-4B-GGUF", "main", "Q4_K_M"),
@@ -51,6 +59,39 @@ fn forms_that_users_write() {
     };
     assert_eq!(url.url(), "https://example.org:8443/a/x%20y.GGUF?s=1");
     assert_eq!((url.host(), url.file().as_str()), ("example.org:8443", "x y.GGUF"));
+}
+
+/// All spellings of a name are shown alike.
+#[test]
+fn spellings_have_one_form() {
+    for (form, spellings) in [
+        (
+            "acme/good:Q8_0",
+            &[
+                "acme/good:q8_0",
+                "hf.co/acme/good:Q8_0",
+                "hf:acme/good:q8_0",
+                "hf://acme/good:Q8_0",
+                "huggingface.co/acme/good:q8_0",
+                "https://hf.co/acme/good:Q8_0",
+                "https://huggingface.co/acme/good:q8_0",
+            ][..],
+        ),
+        (
+            "acme/good",
+            &["hf.co/acme/good", "acme/good:latest", "https://huggingface.co/acme/good/"],
+        ),
+        ("qwen3", &["Qwen3:latest", "library/qwen3", "ollama.com/library/qwen3:latest"]),
+        ("hf:library/x", &["hf.co/library/x"]),
+        ("hf:o/n:X.GGUF", &["hf.co/o/n:x.gguf"]),
+        ("hf:o/n@v1.bin", &["hf:o/n@v1.bin"]),
+        ("no name", &["no name"]),
+    ] {
+        for text in spellings {
+            assert_eq!(Reference::canonical(text), form, "{text}");
+            assert_eq!(Reference::canonical(form), form, "{text}");
+        }
+    }
 }
 
 #[test]

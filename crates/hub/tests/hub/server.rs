@@ -52,6 +52,8 @@ pub(crate) struct Answer {
     pub(crate) cut: Option<usize>,
     /// The bytes of the body that are sent before nothing more comes.
     pub(crate) hang: Option<usize>,
+    /// Whether a byte comes each 50 ms.
+    pub(crate) trickle: bool,
     /// The pause before each 64 KiB.
     pub(crate) pause: Duration,
     /// Whether the length is left out.
@@ -212,6 +214,12 @@ where
     stream.write_all(format!("{head}\r\n").as_bytes()).ok()?;
     if request.method == "HEAD" {
         return Some(());
+    }
+    if answer.trickle {
+        return answer.body.iter().try_for_each(|byte| {
+            thread::sleep(Duration::from_millis(50));
+            stream.write_all(&[*byte]).ok()
+        });
     }
     let sent = answer.cut.or(answer.hang).unwrap_or(answer.body.len()).min(answer.body.len());
     for chunk in answer.body[..sent].chunks(64 << 10) {
