@@ -3,7 +3,7 @@
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use axum::http::StatusCode;
@@ -16,8 +16,14 @@ use crate::{
     error::ApiError,
 };
 
-/// Downloads at the same time.
+/// Downloads at the same time, but for those of slow hosts.
 const MOST: usize = 2;
+/// All downloads at the same time.
+const ALL: usize = 8;
+/// A host is slow below this rate, in bytes a second.
+const SLOW: f64 = 64.0 * 1024.0;
+/// The time of a download before its host may be slow.
+const START: Duration = Duration::from_secs(10);
 /// The pause after which a refused request may try again.
 const RETRY: Duration = Duration::from_secs(10);
 
@@ -36,8 +42,23 @@ struct Running {
     name: String,
     states: watch::Receiver<State>,
     cancel: Cancel,
+    begun: Instant,
     /// Requests that wait for it.
     waiting: usize,
+}
+
+impl Running {
+    /// Whether a host sends so little that the download holds no place of others.
+    fn is_slow(&self) -> bool {
+        let is_slow = match &*self.states.borrow() {
+            State::Coming(progress) => {
+                progress.phase == Phase::Downloading && progress.per_second < SLOW
+            }
+            State::Asking | State::Chosen(_) => true,
+            State::Ended(_) => false,
+        };
+        is_slow && self.begun.elapsed() > START
+    }
 }
 
 /// The state of a download.
@@ -95,14 +116,20 @@ impl Pulls {
             same.waiting += 1;
             return Ok(waiting(&same.states, &same.cancel));
         }
-        if running.len() >= MOST {
-            return Err(ApiError::busy(format!("{MOST} other models are being downloaded"), RETRY));
+        let fast = running.iter().filter(|one| !one.is_slow()).count();
+        if fast >= MOST || running.len() >= ALL {
+            let count = running.len();
+            return Err(ApiError::busy(
+                format!("{count} other models are being downloaded"),
+                RETRY,
+            ));
         }
         let (sender, states) = watch::channel(State::Asking);
         let sender = Arc::new(sender);
         let cancel = Cancel::default();
         let one = waiting(&states, &cancel);
-        running.push(Running { name: name.clone(), states, cancel: cancel.clone(), waiting: 1 });
+        let (begun, flag) = (Instant::now(), cancel.clone());
+        running.push(Running { name: name.clone(), states, cancel: flag, begun, waiting: 1 });
         drop(running);
         let pulls = Arc::clone(self);
         tokio::spawn(async move {
@@ -174,7 +201,8 @@ pub(crate) fn refusal(error: &Error) -> ApiError {
         Error::Network { .. }
         | Error::Status { .. }
         | Error::Answer { .. }
-        | Error::Hash { .. } => StatusCode::BAD_GATEWAY,
+        | Error::Hash { .. }
+        | Error::Model { .. } => StatusCode::BAD_GATEWAY,
         Error::Disk { .. } => StatusCode::INSUFFICIENT_STORAGE,
         Error::Cancelled => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,

@@ -179,10 +179,19 @@ fn names(server: &TestServer) -> Vec<String> {
     models.iter().map(|model| model["name"].as_str().unwrap().to_owned()).collect()
 }
 
+/// Bytes that begin as a GGUF file does.
+fn head(byte: u8, length: usize) -> Vec<u8> {
+    let mut bytes = vec![byte; length];
+    let magic = b"GGUF\x03\0\0\0";
+    let begun = length.min(magic.len());
+    bytes[..begun].copy_from_slice(&magic[..begun]);
+    bytes
+}
+
 /// The steps of `api.md` of Ollama: a pull in lines, the list, a text, a deletion.
 #[test]
 fn a_model_is_pulled_listed_used_and_deleted() {
-    let hub = Hub::new(&[("tiny-Q8_0.gguf", model()), ("tiny-Q4_0.gguf", vec![0; 9])]);
+    let hub = Hub::new(&[("tiny-Q8_0.gguf", model()), ("tiny-Q4_0.gguf", head(0, 9))]);
     let server = with(&hub, "pull-whole");
     let answer = server.post("/api/pull", &json!({"model": "o/tiny-GGUF"}));
     assert_eq!(answer.headers["content-type"], "application/x-ndjson");
@@ -232,7 +241,7 @@ fn a_model_is_pulled_listed_used_and_deleted() {
 
 #[test]
 fn faults_of_the_hub_are_errors() {
-    let hub = Hub::new(&[("tiny-Q8_0.gguf", vec![7; 100_000])]);
+    let hub = Hub::new(&[("tiny-Q8_0.gguf", head(7, 100_000))]);
     let server = with(&hub, "pull-faults");
     let pull =
         |model: &str, stream| server.post("/api/pull", &json!({"model": model, "stream": stream}));
@@ -259,8 +268,8 @@ fn faults_of_the_hub_are_errors() {
 /// Two requests for one name are one download, others are bounded, and the last that goes ends it.
 #[test]
 fn downloads_are_joined_bounded_and_cancelled() {
-    let files = [("a-Q8_0.gguf", vec![1; 300_000]), ("b-Q4_0.gguf", vec![2; 300_000])];
-    let hub = Hub::new(&[files[0].clone(), files[1].clone(), ("c-Q6_K.gguf", vec![3; 9])]);
+    let files = [("a-Q8_0.gguf", head(1, 300_000)), ("b-Q4_0.gguf", head(2, 300_000))];
+    let hub = Hub::new(&[files[0].clone(), files[1].clone(), ("c-Q6_K.gguf", head(3, 9))]);
     let home = folder("pull-joined");
     let downloads = downloads(&hub, &home);
     let server = start(|config| config.downloads = Some(downloads));
@@ -293,7 +302,7 @@ fn downloads_are_joined_bounded_and_cancelled() {
 
 #[test]
 fn downloads_need_an_admin_or_this_machine() {
-    let hub = Hub::new(&[("tiny-Q8_0.gguf", vec![7; 100])]);
+    let hub = Hub::new(&[("tiny-Q8_0.gguf", head(7, 100))]);
     let key = |secret: &str| ApiKey { name: secret.into(), secret: secret.into(), priority: 0 };
     let pull = |server: &TestServer, headers: &[(&str, &str)]| {
         let body = json!({"model": "o/tiny-GGUF", "stream": false}).to_string();
