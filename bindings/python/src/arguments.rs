@@ -1,10 +1,12 @@
 //! Arguments of Python as values of the engine.
 
+use std::path::PathBuf;
+
 use pelton::Prompt;
 use pyo3::{
     exceptions::PyTypeError,
     prelude::*,
-    types::{PyList, PyString, PyTuple},
+    types::{PyByteArray, PyBytes, PyList, PyMemoryView, PyString, PyTuple},
 };
 
 /// The `TypeError` of an argument.
@@ -25,6 +27,29 @@ where
     value.extract().map_err(|_| wrong(name, value, expected))
 }
 
+/// Whether a value is bytes. Python takes them for a sequence of numbers, which nobody means.
+fn is_bytes(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyBytes>()
+        || value.is_instance_of::<PyByteArray>()
+        || value.is_instance_of::<PyMemoryView>()
+}
+
+/// The numbers of a sequence that is no bytes.
+pub(crate) fn numbers<T>(name: &str, value: &Bound<'_, PyAny>, expected: &str) -> PyResult<Vec<T>>
+where
+    T: for<'a, 'py> FromPyObject<'a, 'py>,
+{
+    match is_bytes(value) {
+        true => Err(wrong(name, value, &format!("{expected}; bytes are decoded to a text first"))),
+        false => value.extract().map_err(|_| wrong(name, value, expected)),
+    }
+}
+
+/// A path of text that may have bytes which are no UTF-8, as `os.fsdecode` writes them.
+pub(crate) fn path(name: &str, value: &Bound<'_, PyAny>, expected: &str) -> PyResult<PathBuf> {
+    value.extract().map_err(|_| wrong(name, value, expected))
+}
+
 /// Prompts of an argument, and whether it is one prompt and no list of them.
 pub(crate) struct Prompts {
     pub(crate) list: Vec<Prompt>,
@@ -37,7 +62,7 @@ fn prompt(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Prompt> {
     if value.is_instance_of::<PyString>() {
         return Ok(Prompt::Text(value.extract()?));
     }
-    Ok(Prompt::Tokens(get(name, value, EXPECTED)?))
+    Ok(Prompt::Tokens(numbers(name, value, EXPECTED)?))
 }
 
 /// A prompt of text or of ids.

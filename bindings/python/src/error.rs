@@ -29,10 +29,12 @@ impl Failure {
 
     /// The exception.
     pub(crate) fn raise(self, py: Python<'_>) -> PyErr {
+        // files and hubs write parts of it, and a traceback goes to a terminal or a log
+        let message = pelton_printable::line(&self.message);
         let class = py.import("pelton._errors").and_then(|module| module.getattr(self.class));
-        match class.and_then(|class| class.call1((&self.message,))) {
+        match class.and_then(|class| class.call1((&*message,))) {
             Ok(exception) => PyErr::from_value(exception),
-            Err(_) => PyRuntimeError::new_err(self.message),
+            Err(_) => PyRuntimeError::new_err(message.into_owned()),
         }
     }
 }

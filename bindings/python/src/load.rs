@@ -10,7 +10,7 @@ use pelton_hub::{Cancel, Hub, Reference, Settings};
 use pyo3::{prelude::*, types::PyString};
 
 use crate::{
-    arguments::get,
+    arguments,
     error::Failure,
     model::Model,
     options::{effort as effort_level, speculation as speculation_word},
@@ -35,10 +35,13 @@ pub(crate) enum Place {
 impl Place {
     pub(crate) fn new(path: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let Some(path) = path else { return Ok(Self::BuiltIn) };
-        if path.is_instance_of::<PyString>() {
-            return Ok(Self::Word(path.extract()?));
+        // a text with surrogates is the name of a file, and of no model of a hub
+        if path.is_instance_of::<PyString>()
+            && let Ok(word) = path.extract()
+        {
+            return Ok(Self::Word(word));
         }
-        get("path", path, "a path: str or os.PathLike").map(Self::Path)
+        arguments::path("path", path, "a path: str or os.PathLike").map(Self::Path)
     }
 
     /// The file, which is downloaded if it is one of a hub and not on this machine.

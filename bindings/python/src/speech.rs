@@ -19,7 +19,7 @@ use pelton::{
 use pyo3::{buffer::PyBuffer, prelude::*, types::PyString};
 
 use crate::{
-    arguments::wrong,
+    arguments::path,
     error::Failure,
     live::LiveTranscript,
     load::{Place, engine, kv_type},
@@ -211,7 +211,7 @@ impl Audio {
         const EXPECTED: &str =
             "a path, the bytes of a file, or float32 samples of one channel at 16,000 Hz";
         if value.is_instance_of::<PyString>() {
-            return Ok(Self::Path(value.extract()?));
+            return path("audio", value, EXPECTED).map(Self::Path);
         }
         if let Some(samples) = floats(value)? {
             return Ok(Self::Samples(samples));
@@ -219,7 +219,7 @@ impl Audio {
         if let Ok(buffer) = PyBuffer::<u8>::get(value) {
             return Ok(Self::Bytes(buffer.to_vec(value.py())?));
         }
-        value.extract().map(Self::Path).map_err(|_| wrong("audio", value, EXPECTED))
+        path("audio", value, EXPECTED).map(Self::Path)
     }
 }
 

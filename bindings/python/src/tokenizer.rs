@@ -3,7 +3,7 @@
 use pelton::Special;
 use pyo3::prelude::*;
 
-use crate::{error::Failure, process::Owned};
+use crate::{arguments::numbers, error::Failure, process::Owned};
 
 /// The tokenizer of a model.
 #[pyclass(frozen, module = "pelton")]
@@ -39,7 +39,8 @@ impl Tokenizer {
 
     /// The text of ids; `special` writes control tokens out.
     #[pyo3(signature = (ids, *, special = false))]
-    fn decode(&self, py: Python<'_>, ids: Vec<u32>, special: bool) -> PyResult<String> {
+    fn decode(&self, py: Python<'_>, ids: &Bound<'_, PyAny>, special: bool) -> PyResult<String> {
+        let ids: Vec<u32> = numbers("ids", ids, "a list of token ids")?;
         let tokenizer = self.get(py)?;
         Ok(py.detach(|| tokenizer.decode(&ids, special)))
     }

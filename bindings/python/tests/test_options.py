@@ -2,6 +2,8 @@
 
 import os
 import re
+import shutil
+import sys
 
 import pytest
 
@@ -118,3 +120,13 @@ def test_the_model_is_described(model):
     assert tokenizer.encode("The cat", add_special=False) == tokenizer.encode("The cat")[1:]
     assert tokenizer.token_bytes(ids[1]) == b"The" and tokenizer.token_bytes(10**6) is None
     assert "<|assistant|>" in tokenizer.chat_template
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have names of Unicode only")
+def test_paths_that_are_no_unicode(fixtures, tmp_path):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/m\xff.gguf")
+    shutil.copy(fixtures / "llama3/model.gguf", path)
+    ids = pelton.load(path, device="cpu", threads=1).generate([1, 2, 3], max_tokens=1).tokens
+    assert len(ids) == 1
+    with pytest.raises(pelton.NotFoundError):
+        pelton.load(path + ".gguf", device="cpu")

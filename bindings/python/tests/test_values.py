@@ -146,3 +146,17 @@ def test_dlpack_of_torch(tiny):
     torch = pytest.importorskip("torch")
     array = tiny.logits([1, 2, 3])
     assert torch.from_dlpack(array).tolist() == array.tolist()
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_bytes_are_no_token_ids(tiny, model, kind):
+    text = kind(b"Hi")
+    for call in (
+        lambda: tiny.generate(text),
+        lambda: tiny.generate([text]),
+        lambda: tiny.logits(text),
+        lambda: tiny.score(text, [1]),
+        lambda: model.tokenizer.decode(text),
+    ):
+        with pytest.raises(TypeError, match="bytes are decoded to a text first"):
+            call()

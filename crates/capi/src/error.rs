@@ -17,8 +17,9 @@ handle!(pelton_error, ErrorObject);
 
 impl From<Fault> for ErrorObject {
     fn from(fault: Fault) -> Self {
-        // a path can have no NUL, and a text with one is shown without it
-        let text = CString::new(fault.text.replace('\0', "")).unwrap_or_default();
+        // files write parts of it, and callers print it; no NUL is left
+        let text = pelton_printable::line(&fault.text).into_owned();
+        let text = CString::new(text).unwrap_or_default();
         Self { status: fault.status, text }
     }
 }

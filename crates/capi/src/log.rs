@@ -100,7 +100,8 @@ impl Subscriber for Log {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line(format!("{}:", event.metadata().target()));
         event.record(&mut line);
-        let Line(mut text) = line;
+        // values may be of files and hubs
+        let mut text = pelton_printable::line(&line.0).into_owned();
         let length = text.len();
         text.push('\0');
         let sink = SINK.lock().unwrap_or_else(PoisonError::into_inner);
