@@ -269,6 +269,11 @@ pub(crate) fn with_aliases(mut command: Command) -> Command {
     names.into_iter().fold(command, |command, name| command.mut_subcommand(name, with_aliases))
 }
 
+/// Whether a word of the command line has characters that change what a terminal shows.
+fn has_unsafe_word() -> bool {
+    env::args_os().any(|word| word.to_string_lossy().contains(pelton_printable::is_unsafe))
+}
+
 /// Writes why a command line is refused, with the option or command that was meant; or the help that it asks for.
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     let text = |kind| error.get(kind).map(ToString::to_string);
@@ -295,6 +300,10 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     };
     match sentence {
         Some(sentence) => note!("error: {sentence}"),
+        // clap repeats words as they are, and a word may be the name of a file of others
+        None if error.use_stderr() && has_unsafe_word() => {
+            note!("{}", error.render().to_string().trim_end());
+        }
         // to a closed pipe it cannot be written
         None => drop(error.print()),
     }

@@ -149,7 +149,14 @@ pub(crate) fn fetch(hub: &Hub, plan: &Plan) -> Result<Model> {
     let mut report = |progress: &pelton_hub::Progress| counter.set(progress.done, progress.total);
     let model = hub.fetch(plan, &mut report, &Cancel::default());
     drop(bar);
-    model.map_err(explained)
+    let model = model.map_err(explained)?;
+    if !model.unverified.is_empty() {
+        note!(
+            "the host has no hash of {}: only the size was compared",
+            model.unverified.join(", ")
+        );
+    }
+    Ok(model)
 }
 
 /// Asks on a terminal whether a download may begin; Return is a yes.
@@ -173,6 +180,9 @@ pub(crate) fn explained(error: Error) -> anyhow::Error {
         }
         Error::Hash { .. } => "try again; a proxy may change downloads on their way".to_owned(),
         Error::Cancelled | Error::Foreign { .. } => return error.into(),
+        Error::Model { .. } => {
+            "the file is the same for everybody: tell its owner, or take another one".to_owned()
+        }
         Error::Setting { .. } => "change the variable or remove it".to_owned(),
         _ => "`pelton list` shows the models of this machine, which need no network".to_owned(),
     };

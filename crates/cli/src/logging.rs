@@ -1,12 +1,22 @@
 //! Log lines on standard error, for the targets and levels that `RUST_LOG` lists.
 
 use std::{
-    env,
-    io::{IsTerminal, stderr},
+    env, fmt as text,
+    io::{self, IsTerminal, Write, stderr},
 };
 
-use tracing::subscriber::set_global_default;
-use tracing_subscriber::{filter::Targets, fmt, layer::SubscriberExt, registry};
+use pelton_printable::{json, line};
+use tracing::{field::Field, subscriber::set_global_default};
+use tracing_subscriber::{
+    field::MakeExt,
+    filter::Targets,
+    fmt::{
+        self,
+        format::{Writer, debug_fn},
+    },
+    layer::SubscriberExt,
+    registry,
+};
 
 use crate::output::note;
 
@@ -35,15 +45,45 @@ pub(crate) fn start_with(default: &str, format: Format) {
     };
     let plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let colour = stderr().is_terminal() && !plain;
-    let lines = fmt::layer().with_writer(stderr).with_ansi(colour);
+    let lines = fmt::layer().with_ansi(colour);
     // fails only if there is a subscriber, and this is the one place that sets it
     let _ = match format {
-        Format::Text => set_global_default(registry().with(lines).with(targets)),
+        Format::Text => {
+            let lines = lines.with_writer(stderr).fmt_fields(debug_fn(field).delimited(" "));
+            set_global_default(registry().with(lines).with(targets))
+        }
         Format::Json => {
-            let lines = lines.json().flatten_event(true);
+            let lines = lines.json().flatten_event(true).with_writer(|| JsonLines);
             set_global_default(registry().with(lines).with(targets))
         }
     };
+}
+
+/// Writes a field on the line of its event. Values may be of clients, files and hubs, so that they make no line and
+/// no control character.
+fn field(to: &mut Writer<'_>, field: &Field, value: &dyn text::Debug) -> text::Result {
+    let value = format!("{value:?}");
+    match field.name() {
+        "message" => write!(to, "{}", line(&value)),
+        name if to.has_ansi_escapes() => {
+            write!(to, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m{}", line(&value))
+        }
+        name => write!(to, "{name}={}", line(&value)),
+    }
+}
+
+/// Standard error for events in JSON, each of which is one write.
+struct JsonLines;
+
+impl Write for JsonLines {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        stderr().lock().write_all(json(&String::from_utf8_lossy(event)).as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        stderr().flush()
+    }
 }
 
 /// How log lines are written.

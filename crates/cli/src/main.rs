@@ -20,6 +20,7 @@ mod logging;
 mod memory;
 mod model;
 mod names;
+mod new_file;
 mod npy;
 mod output;
 mod progress;
@@ -120,6 +121,8 @@ enum Command {
 fn main() -> ExitCode {
     #[cfg(feature = "gpu")]
     quiet_vulkan();
+    #[cfg(unix)]
+    survive_limits();
     let command = match parse() {
         Ok(cli) => {
             hub::configure(&cli.hub);
@@ -200,6 +203,16 @@ fn parse() -> Result<Cli, ExitCode> {
 fn quiet_vulkan() {
     // SAFETY: this is the first statement of `main`, so there is no second thread
     unsafe { std::env::set_var("NODEVICE_SELECT", "1") };
+}
+
+/// Makes a write past the limit of a file's size (`ulimit -f`) an error, which names the file. The signal would end the
+/// process. A handler that does nothing is not inherited by other programs, as an ignored signal is.
+#[cfg(unix)]
+fn survive_limits() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let handler: extern "C" fn(libc::c_int) = nothing;
+    // SAFETY: the handler touches nothing, so it may run at any time
+    unsafe { libc::signal(libc::SIGXFSZ, handler as libc::sighandler_t) };
 }
 
 /// Keeps the memory of a server level. glibc gives each thread an arena of its own, up to eight per

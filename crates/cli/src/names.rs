@@ -10,6 +10,18 @@ pub(crate) const BUILT_IN_SPEECH: &str = "built-in-speech";
 /// Endings of the names of model files, of Pelton's and of other systems.
 const ENDINGS: [&str; 6] = [".gguf", ".safetensors", ".bin", ".pt", ".pth", ".onnx"];
 
+/// Starts of the names of models of a hub.
+const PREFIXES: [&str; 8] = [
+    "http://",
+    "https://",
+    "hf:",
+    "hf.co/",
+    "huggingface.co/",
+    "www.huggingface.co/",
+    "ollama.com/library/",
+    "registry.ollama.ai/library/",
+];
+
 /// Whether a single argument names a model, so that it is no prompt. Such an argument is a path
 /// that exists, the word `built-in`, or a word without spaces that has the form of a file, a
 /// repository, a URL or an Ollama tag.
@@ -32,7 +44,7 @@ pub(crate) fn is_remote(word: &str) -> bool {
     }
     let lower = word.to_ascii_lowercase();
     let starts = |list: &[&str]| list.iter().any(|start| lower.starts_with(start));
-    if starts(&["http://", "https://", "hf:", "hf.co/", "huggingface.co/"]) {
+    if starts(&PREFIXES) {
         return true;
     }
     let named = |c: char| c.is_ascii_alphanumeric() || "._-:@".contains(c);
@@ -68,6 +80,8 @@ mod tests {
             "my models/nothing.GGUF",
             "Qwen/Qwen3-0.6B",
             "hf.co/Qwen/Qwen3-0.6B-GGUF:Q8_0",
+            "hf://Qwen/Qwen3-0.6B-GGUF:Q8_0",
+            "registry.ollama.ai/library/qwen3:0.6b",
             "https://example.org/x.gguf?download=true",
             "qwen3",
             "llama3.2:1b",

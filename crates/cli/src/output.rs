@@ -2,22 +2,39 @@
 
 use std::{
     fmt,
-    io::{self, Write},
+    io::{self, IsTerminal, StdoutLock, Write},
 };
 
 use anyhow::Error;
 use pelton::Stats;
+use pelton_printable::{Writer, line, text};
 
-/// Writes a line to standard error, in the way of `eprintln!`, which panics where it cannot.
+/// Standard output. A terminal gets no control characters, as models, files and servers write much of the output.
+/// A file or a pipe gets every byte.
+pub(crate) fn stdout() -> Writer<StdoutLock<'static>> {
+    let out = io::stdout();
+    match out.is_terminal() {
+        true => Writer::terminal(out.lock()),
+        false => Writer::plain(out.lock()),
+    }
+}
+
+/// Writes lines without control characters to standard error, in the way of `eprintln!`, which panics where it
+/// cannot.
 macro_rules! note {
     ($($text:tt)*) => { $crate::output::write_note(format_args!($($text)*)) };
 }
 pub(crate) use note;
 
-/// Writes a line to standard error. One that cannot be written, to a full disk or a closed pipe, is lost: it is
-/// no reason to end a process that serves others.
-pub(crate) fn write_note(text: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+/// Writes lines to standard error, without control characters of others. One that cannot be written, to a full disk
+/// or a closed pipe, is lost: it is no reason to end a process that serves others.
+pub(crate) fn write_note(note: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "{}", text(&note.to_string()));
+}
+
+/// As [`write_note`], between the codes of a style and of its end.
+pub(crate) fn write_styled(style: &str, note: &str, end: &str) {
+    let _ = writeln!(io::stderr().lock(), "{style}{}{end}", text(note));
 }
 
 /// An error with a sentence that says what the user can do.
@@ -29,7 +46,7 @@ pub(crate) struct Hint {
 
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\nhint: {}", sentence(&self.error), self.hint)
+        write!(f, "{}\nhint: {}", sentence(&self.error), line(&self.hint))
     }
 }
 
@@ -53,17 +70,34 @@ pub(crate) fn is_broken_pipe(error: &Error) -> bool {
     })
 }
 
-/// One sentence on standard error.
+/// One sentence on standard error, and what the user can do.
 pub(crate) fn print_error(error: &Error) {
     note!("error: {}", sentence(error));
 }
 
-/// An error and its causes, without those that the sentence before them says already.
+/// An error and its causes on one line, without those that the sentence before them says already. A hint is on a line
+/// of its own. No other text makes a line: it may be of a file or of a server.
 pub(crate) fn sentence(error: &Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |all, cause| match all.as_str() {
-        "" => cause,
-        before if before.contains(&cause) => all,
-        _ => format!("{all}: {cause}"),
+    let mut hints = Vec::new();
+    let all = joined(error, &mut hints);
+    hints.iter().fold(line(&all).into_owned(), |all, hint| format!("{all}\nhint: {}", line(hint)))
+}
+
+/// An error and its causes; their hints are added to `hints`.
+fn joined<'a>(error: &'a Error, hints: &mut Vec<&'a str>) -> String {
+    error.chain().fold(String::new(), |all, cause| {
+        let cause = match cause.downcast_ref::<Hint>() {
+            Some(found) => {
+                hints.push(&found.hint);
+                joined(&found.error, hints)
+            }
+            None => cause.to_string(),
+        };
+        match all.as_str() {
+            "" => cause,
+            before if before.contains(&cause) => all,
+            _ => format!("{all}: {cause}"),
+        }
     })
 }
 
@@ -100,5 +134,22 @@ fn shown(tokens: usize, rate: Option<f64>) -> String {
     match rate.filter(|_| tokens >= RATED) {
         Some(rate) => format!(" at {rate:.1} tokens/s"),
         None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context, anyhow};
+
+    use super::*;
+
+    /// A text of others in an error makes no line, and hints stay on their own.
+    #[test]
+    fn errors_are_one_line_and_a_hint() {
+        let failed: Result<(), _> = Err(anyhow!("bad\nerror: forged\u{1b}[2J"));
+        let error = failed.hint("do\u{9b}this").context("a file").unwrap_err();
+        let expected = "a file: bad\\nerror: forged\\u{1b}[2J\nhint: do\\u{9b}this";
+        assert_eq!(sentence(&error), expected);
+        assert_eq!(sentence(&anyhow!("one").context("all of one")), "all of one");
     }
 }

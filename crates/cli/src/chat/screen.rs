@@ -7,9 +7,10 @@ use std::{
 
 use anyhow::Error;
 use pelton::chat::Event;
+use pelton_printable::{line, text as printable};
 
-use super::{markdown::Markdown, text::printable, wrap::Wrap};
-use crate::output::{note, print_error};
+use super::{markdown::Markdown, wrap::Wrap};
+use crate::output::{note, print_error, write_styled};
 
 const DIM: &str = "\x1b[2m";
 const RESET: &str = "\x1b[0m";
@@ -71,7 +72,10 @@ impl Screen {
             Event::Reasoning(text) => self.reasoning(text),
             Event::ToolCallStart { name, .. } => {
                 self.begin(Part::Call)?;
-                self.print(&format!("[{name} "))
+                match self.terminal {
+                    true => self.print(&format!("[{} ", line(name))),
+                    false => self.print(&format!("[{name} ")),
+                }
             }
             // JSON that a model wrote can have control characters nevertheless
             Event::ToolCallArguments { delta, .. } if self.terminal => {
@@ -88,7 +92,7 @@ impl Screen {
         match self.terminal {
             true => {
                 let text = printable(text);
-                let text = if self.styled { self.markdown.push(&text) } else { text };
+                let text = if self.styled { self.markdown.push(&text) } else { text.into_owned() };
                 let text = self.wrap.push(&text, columns());
                 self.print(&text)
             }
@@ -174,9 +178,8 @@ impl Screen {
         if !self.terminal {
             return;
         }
-        let text = printable(text);
         match self.styled && stderr().is_terminal() {
-            true => note!("{DIM}{text}{RESET}"),
+            true => write_styled(DIM, text, RESET),
             false => note!("{text}"),
         }
     }

@@ -1,8 +1,8 @@
 //! The loop of a chat.
 
-use std::{fs, process::ExitCode, time::Duration};
+use std::{path::Path, process::ExitCode, time::Duration};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use pelton::{
     EffortLevel, ErrorKind, FinishReason, GenerateOptions, Model, Stats,
     chat::{Chat, ChatTemplate, Content, Message, ToolChoice},
@@ -18,6 +18,7 @@ use super::{
 use crate::{
     constrain::ConstraintArgs,
     interrupt::{EXIT_CODE, Interrupt},
+    new_file,
     output::{self, WithHint},
     progress::Progress,
 };
@@ -215,7 +216,7 @@ impl<'a> Session<'a> {
             Command::Save => {
                 let file = named(argument)?;
                 let json = format!("{:#}\n", self.conversation.to_json());
-                fs::write(file, json).with_context(|| format!("{file} could not be written"))?;
+                new_file::replace(Path::new(file), json.as_bytes())?;
                 self.screen.note(&format!("{} messages are saved", self.conversation.len()));
             }
             Command::Load => {

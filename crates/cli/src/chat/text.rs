@@ -37,16 +37,6 @@ pub(crate) fn text(input: &str) -> String {
     lines.join("\n").trim().to_owned()
 }
 
-/// A text without control characters, with which a model could change the terminal.
-pub(crate) fn printable(text: &str) -> String {
-    let replaced = |c: char| match c {
-        '\n' | '\t' => c,
-        c if c.is_control() => char::REPLACEMENT_CHARACTER,
-        c => c,
-    };
-    text.chars().map(replaced).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,10 +57,5 @@ mod tests {
         ] {
             assert_eq!(is_complete(input).then(|| text(input)).as_deref(), expected, "{input:?}");
         }
-    }
-
-    #[test]
-    fn a_model_cannot_write_escape_sequences() {
-        assert_eq!(printable("a\u{1b}[2Jb\r\u{9b}1m\tc\n"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}1m\tc\n");
     }
 }

@@ -1,10 +1,12 @@
 //! `pelton completions`: scripts that complete commands and options in shells.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 
 use anyhow::Result;
 use clap::Command;
 use clap_complete::{Shell, generate};
+
+use crate::output;
 
 #[derive(clap::Args)]
 #[command(after_help = "Shells read the script from a file:\n  \
@@ -21,7 +23,7 @@ pub(crate) struct Args {
 
 /// Writes the script that completes `command`.
 pub(crate) fn run(args: &Args, command: &mut Command) -> Result<()> {
-    stdout().lock().write_all(&script(args.shell, command))?;
+    output::stdout().write_all(&script(args.shell, command))?;
     Ok(())
 }
 

@@ -1,9 +1,10 @@
 //! `pelton devices`: the GPUs of this machine.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 
 use anyhow::Result;
 use pelton::gpu::{self, Adapter};
+use pelton_printable as printable;
 use serde_json::{Value, json};
 
 use crate::output;
@@ -17,7 +18,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     let adapters = gpu::adapters();
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     if args.json {
         let rows: Vec<Value> = adapters.iter().enumerate().map(|(i, a)| object(i, a)).collect();
         writeln!(out, "{:#}", Value::from(rows))?;
@@ -28,9 +29,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
     for (i, adapter) in adapters.iter().enumerate() {
         let [first, rest @ ..] = lines(adapter);
-        writeln!(out, "gpu:{i}  {first}")?;
+        writeln!(out, "gpu:{i}  {}", printable::line(&first))?;
         for line in rest {
-            writeln!(out, "       {line}")?;
+            writeln!(out, "       {}", printable::line(&line))?;
         }
     }
     Ok(())

@@ -1,8 +1,7 @@
 //! `pelton embed`: the embeddings of texts.
 
 use std::{
-    fs::File,
-    io::{BufWriter, Write, stdout},
+    io::{BufWriter, Write},
     ops::ControlFlow,
     path::PathBuf,
     process::ExitCode,
@@ -18,8 +17,9 @@ use super::{joined, lines::Lines, lines_or_stdin};
 use crate::{
     interrupt::{EXIT_CODE, Flag, Interrupt},
     model::{self, LoadArgs},
+    new_file::NewFile,
     npy,
-    output::{Hint, note},
+    output::{self, Hint, note},
     progress::Progress,
 };
 
@@ -93,7 +93,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let model = load(&args)?;
     // opened first: hours of work are not lost to a misspelt path
     let file = match &args.output {
-        Some(path) => Some(File::create(path).with_context(|| unwritable(path))?),
+        Some(path) => Some(NewFile::create(path, true)?),
         None => None,
     };
 
@@ -116,16 +116,17 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::from(EXIT_CODE));
     }
     match (file, &args.output) {
-        (Some(file), Some(path)) => {
+        (Some(mut file), Some(path)) => {
             let vectors = embeddings.iter().map(|embedding| embedding.vectors().len()).sum();
             let dimensions = embeddings.first().map_or(0, |embedding| embedding.dimensions);
             let values: Vec<f32> = embeddings.iter().flat_map(|e| &e.values).copied().collect();
-            npy::write(BufWriter::new(file), vectors, dimensions, &values)
+            npy::write(BufWriter::new(&mut file), vectors, dimensions, &values)
                 .with_context(|| unwritable(path))?;
+            file.finish()?;
         }
-        _ if args.json => writeln!(stdout().lock(), "{}", to_json(&embeddings, time))?,
+        _ if args.json => writeln!(output::stdout(), "{}", to_json(&embeddings, time))?,
         _ => {
-            let mut out = BufWriter::new(stdout().lock());
+            let mut out = BufWriter::new(output::stdout());
             for vector in embeddings.iter().flat_map(Embedding::vectors) {
                 writeln!(out, "{}", joined(vector))?;
             }
@@ -154,7 +155,7 @@ fn load(args: &Args) -> Result<Model> {
 /// wait for it. Lines that have come meanwhile are embedded together.
 fn each_line(model: &Model, options: &EmbedOptions, stop: &Flag) -> Result<ExitCode> {
     let lines = Lines::of_stdin(stop.clone());
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     while let Some(first) = lines.next(true)? {
         let mut texts = vec![Prompt::from(first)];
         while texts.len() < TOGETHER

@@ -1,8 +1,7 @@
 //! `pelton imatrix`: the importance of the columns of a model's matrices on a text, for `pelton quantize`.
 
 use std::{
-    fs,
-    io::{BufWriter, Write, stdout},
+    io::{BufWriter, Write},
     num::NonZeroUsize,
     path::PathBuf,
     process::ExitCode,
@@ -19,13 +18,11 @@ use pelton::{
 use serde_json::json;
 
 use crate::{
-    commands::{
-        new_file::NewFile,
-        perplexity::{begin, text_tokens},
-    },
+    commands::perplexity::{begin, text_tokens},
     hints, hub,
     interrupt::{self, Interrupt},
     model,
+    new_file::NewFile,
     output::{self, note},
     progress::Progress,
     scores::{CONTEXT, check_context, score::score, scored, statistics::Summary, windows},
@@ -62,7 +59,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     check_context(context)?;
     let stop = Interrupt::install().flag();
     // an output that exists is refused before the work, not after it
-    let file = NewFile::create(&args.output, args.force)?;
+    let mut file = NewFile::create(&args.output, args.force)?;
     let sums = Arc::new(Mutex::new(ImportanceSums::default()));
     let model = load(&args, Arc::clone(&sums))?;
     if model.plan().output != OutputKind::Logits {
@@ -101,8 +98,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let text = args.text.display().to_string();
     let out = BufWriter::new(file.writer(stop));
     drop(sums.write(out, &text, windows as u32, context as u32)?);
+    let bytes = file.bytes();
     file.finish()?;
-    say(&args, &sums, windows, &Summary::of(&scores))?;
+    say(&args, &sums, windows, bytes, &Summary::of(&scores))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -130,8 +128,14 @@ fn load(args: &Args, sums: Arc<Mutex<ImportanceSums>>) -> Result<Model> {
 }
 
 /// The perplexity, by which a reader sees that the model reads the text well, and the contents of the file.
-fn say(args: &Args, sums: &ImportanceSums, windows: usize, summary: &Summary) -> Result<()> {
-    let mut out = stdout().lock();
+fn say(
+    args: &Args,
+    sums: &ImportanceSums,
+    windows: usize,
+    bytes: u64,
+    summary: &Summary,
+) -> Result<()> {
+    let mut out = output::stdout();
     if args.json {
         let mut object = summary.to_json();
         object["model"] = json!(args.model);
@@ -146,7 +150,7 @@ fn say(args: &Args, sums: &ImportanceSums, windows: usize, summary: &Summary) ->
     note!(
         "{}: {}, the importance of {} tensors from {} tokens",
         args.output.display(),
-        output::bytes(fs::metadata(&args.output)?.len()),
+        output::bytes(bytes),
         sums.len(),
         windows * args.context
     );

@@ -2,10 +2,7 @@
 
 mod speech;
 
-use std::{
-    collections::BTreeMap,
-    io::{Write, stdout},
-};
+use std::{collections::BTreeMap, io::Write};
 
 use anyhow::{Result, bail};
 use pelton::{
@@ -13,6 +10,7 @@ use pelton::{
     graph::{self, Plan},
     weights::Value,
 };
+use pelton_printable::line;
 use serde_json::json;
 
 use crate::{
@@ -70,7 +68,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         let Some(template) = checkpoint.metadata().opt_string(TEMPLATE)? else {
             bail!("{} has no chat template; --chat-template NAME gives one to a chat", args.file);
         };
-        writeln!(stdout().lock(), "{template}")?;
+        writeln!(output::stdout(), "{template}")?;
         return Ok(());
     }
     let plan = match args.plan {
@@ -102,7 +100,7 @@ fn print_placement(args: &Args) -> Result<()> {
             Err(error) => note!("no speed is predicted: {error}"),
         }
     }
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     if !args.json {
         writeln!(out, "{placement}")?;
         return Ok(());
@@ -153,12 +151,12 @@ fn predicted(prediction: &Prediction) -> serde_json::Value {
 }
 
 fn print_text(checkpoint: &Checkpoint, tensors: bool, plan: Option<&Plan>) -> Result<()> {
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     let summary = Summary::of(checkpoint);
     writeln!(
         out,
         "{}: {}, {} parameters in {} tensors ({})",
-        checkpoint.name(),
+        line(checkpoint.name()),
         output::bytes(checkpoint.file_bytes()),
         output::count(summary.parameters),
         checkpoint.tensors().len(),
@@ -169,7 +167,7 @@ fn print_text(checkpoint: &Checkpoint, tensors: bool, plan: Option<&Plan>) -> Re
     }
     writeln!(out, "\nmetadata")?;
     for (key, value) in checkpoint.metadata().iter() {
-        writeln!(out, "  {:<44} {}", key.escape_debug(), short(value))?;
+        writeln!(out, "  {:<44} {}", line(key), short(value))?;
     }
     if tensors {
         writeln!(out, "\ntensors")?;
@@ -178,7 +176,7 @@ fn print_text(checkpoint: &Checkpoint, tensors: bool, plan: Option<&Plan>) -> Re
             writeln!(
                 out,
                 "  {:<44} {:<7} {:<18} {}",
-                tensor.name.escape_debug(),
+                line(&tensor.name),
                 tensor.dtype.name(),
                 shape.join(" × "),
                 output::bytes(tensor.bytes.len() as u64),
@@ -219,7 +217,7 @@ fn print_json(checkpoint: &Checkpoint, tensors: bool, plan: Option<&Plan>) -> Re
     if let Some(plan) = plan {
         object["plan"] = plan.to_string().lines().collect();
     }
-    writeln!(stdout().lock(), "{object:#}")?;
+    writeln!(output::stdout(), "{object:#}")?;
     Ok(())
 }
 

@@ -1,8 +1,10 @@
 //! `pelton list`: the models of this machine.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 
 use anyhow::Result;
+use pelton_hub::Model;
+use pelton_printable::line;
 use serde_json::json;
 
 use crate::{
@@ -23,7 +25,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let models = hub::open()?.list();
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     if args.json {
         let list: serde_json::Value = models
             .iter()
@@ -41,11 +43,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         note!("there are no models yet; `pelton pull qwen3:0.6b` downloads one");
         return Ok(());
     }
-    let width = models.iter().map(|model| model.name.chars().count()).max().unwrap_or_default();
+    let name = |model: &Model| line(&model.name).into_owned();
+    let width = models.iter().map(|model| name(model).chars().count()).max().unwrap_or_default();
     writeln!(out, "{:<width$}  {:>11}  PLACE", "NAME", "SIZE")?;
     for model in models {
         let size = output::bytes(model.bytes);
-        writeln!(out, "{:<width$}  {size:>11}  {}", model.name, model.place.name())?;
+        writeln!(out, "{:<width$}  {size:>11}  {}", name(&model), model.place.name())?;
     }
     Ok(())
 }

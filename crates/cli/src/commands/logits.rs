@@ -1,12 +1,13 @@
 //! `pelton logits`: a model's logits, for comparison with other implementations.
 
-use std::{fs::File, io::BufWriter, path::PathBuf};
+use std::{io::BufWriter, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
 use pelton::{LoadOptions, graph::OutputKind};
 
 use crate::{
     model::{self, LoadArgs},
+    new_file::NewFile,
     npy,
 };
 
@@ -34,10 +35,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let ids = args.ids;
     let path = args.output;
     let named = format!("{} could not be written", path.display());
-    let file = File::create(&path).context(named.clone())?;
+    let mut file = NewFile::create(&path, true)?;
     let mut session = model.into_session()?;
     session.set_effort(args.load.effort.level().unwrap_or_default())?;
     let mut logits = Vec::new();
     session.run_all(&ids, |row| logits.extend_from_slice(row))?;
-    npy::write(BufWriter::new(file), rows, vocab, &logits).context(named)
+    npy::write(BufWriter::new(&mut file), rows, vocab, &logits).context(named)?;
+    file.finish()
 }

@@ -1,16 +1,15 @@
 //! `pelton man`: manual pages.
 
-use std::{
-    fs,
-    io::{Write, stdout},
-    path::PathBuf,
-};
+use std::{fs, io::Write, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Command;
 use clap_mangen::Man;
 
-use crate::output::note;
+use crate::{
+    new_file,
+    output::{self, note},
+};
 
 #[derive(clap::Args)]
 #[command(
@@ -29,7 +28,7 @@ pub(crate) struct Args {
 /// Writes pages of `complete` and of the commands below it.
 pub(crate) fn run(args: &Args, complete: Command) -> Result<()> {
     let Some(folder) = &args.dir else {
-        stdout().lock().write_all(&page(named(complete, &args.command)?)?)?;
+        output::stdout().write_all(&page(named(complete, &args.command)?)?)?;
         return Ok(());
     };
     let failed = || format!("{} could not be written", folder.display());
@@ -39,8 +38,7 @@ pub(crate) fn run(args: &Args, complete: Command) -> Result<()> {
     let count = all.len();
     for command in all {
         let file = folder.join(Man::new(command.clone()).get_filename());
-        fs::write(&file, page(command)?)
-            .with_context(|| format!("{} could not be written", file.display()))?;
+        new_file::replace(&file, &page(command)?)?;
     }
     note!("{count} pages are in {}", folder.display());
     Ok(())

@@ -16,7 +16,6 @@ mod lines;
 pub(crate) mod list;
 pub(crate) mod logits;
 pub(crate) mod man;
-mod new_file;
 pub(crate) mod perplexity;
 pub(crate) mod plan;
 pub(crate) mod profile;

@@ -3,7 +3,6 @@
 use std::{
     fs,
     io::Write,
-    io::stdout,
     path::{Path, PathBuf},
 };
 
@@ -13,7 +12,7 @@ use serde_json::json;
 
 use crate::{
     model::{self, LoadArgs},
-    output::WithHint,
+    output::{self, WithHint},
     progress::Progress,
     scores::{
         CONTEXT,
@@ -113,7 +112,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
         writer.finish()?;
     }
     let summary = Summary::of(&scores);
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     match args.json {
         true => {
             let mut object = summary.to_json();

@@ -1,10 +1,6 @@
 //! `pelton profile`: the time of each step of a decoding pass, or of a pass over a prompt.
 
-use std::{
-    collections::BTreeMap,
-    io::{Write, stdout},
-    time::Duration,
-};
+use std::{collections::BTreeMap, io::Write, time::Duration};
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -12,10 +8,14 @@ use pelton::{
     KvType, LoadOptions,
     graph::{Op, PartProfile, Plan, Profile, Step, StepProfile},
 };
+use pelton_printable::line;
 use serde_json::json;
 
 use super::work;
-use crate::model::{self, LoadArgs};
+use crate::{
+    model::{self, LoadArgs},
+    output,
+};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -177,7 +177,8 @@ fn print_tables(
     parts: &[Part<'_>],
     [rows, depth]: [usize; 2],
 ) -> Result<()> {
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
+    let name = line(name);
     writeln!(out, "{name} on {backend}, a pass of {rows} at depth {depth}")?;
     let devices = by_device(parts);
     let is_one = devices.len() < 2;
@@ -296,6 +297,6 @@ fn print_json(
         "recording_microseconds": micros(recording),
         "read_bandwidth": bandwidths.flatten().next(),
     });
-    writeln!(stdout().lock(), "{whole:#}")?;
+    writeln!(output::stdout(), "{whole:#}")?;
     Ok(())
 }

@@ -1,10 +1,13 @@
 //! `pelton pull`: the download of models.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 
 use anyhow::Result;
 
-use crate::{hub, output::note};
+use crate::{
+    hub,
+    output::{self, note},
+};
 
 #[derive(clap::Args)]
 #[command(
@@ -29,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if was_there {
             note!("{} is there already", model.name);
         }
-        writeln!(stdout().lock(), "{}", model.path.display())?;
+        writeln!(output::stdout(), "{}", model.path.display())?;
     }
     Ok(())
 }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     io::BufWriter,
     num::NonZeroUsize,
     path::{Path, PathBuf},
@@ -17,9 +16,9 @@ use pelton::{
 };
 
 use crate::{
-    commands::new_file::NewFile,
     interrupt::{self, Interrupt},
     model,
+    new_file::NewFile,
     output::{self, note},
     progress::Progress,
 };
@@ -109,7 +108,7 @@ pub(super) fn write(
     }
     let stop = Interrupt::install().flag();
     let begin = Instant::now();
-    let file = NewFile::create(path, args.force)?;
+    let mut file = NewFile::create(path, args.force)?;
     let bar = Progress::new(template, 0);
     let out = BufWriter::with_capacity(BUFFER, file.writer(stop.clone()));
     let written = conversion.write(out, |done, all| bar.counter().set(done, all));
@@ -118,14 +117,14 @@ pub(super) fn write(
         Err(_) if stop.is_set() => return Ok(ExitCode::from(interrupt::EXIT_CODE)),
         written => drop(written?),
     }
+    let bytes = file.bytes();
     file.finish()?;
-    say(&conversion, path, model, begin)?;
+    say(&conversion, path, bytes, model, begin);
     Ok(ExitCode::SUCCESS)
 }
 
 /// The sizes before and after, the bits of a weight, the time, and the tensors of each type.
-fn say(conversion: &Conversion<'_>, path: &Path, model: &Checkpoint, begin: Instant) -> Result<()> {
-    let bytes = fs::metadata(path)?.len();
+fn say(conversion: &Conversion<'_>, path: &Path, bytes: u64, model: &Checkpoint, begin: Instant) {
     let (mut values, mut types) = (0, BTreeMap::<DType, usize>::new());
     for (tensor, dtype) in conversion.tensors() {
         values += tensor.row_len() * tensor.rows();
@@ -141,5 +140,4 @@ fn say(conversion: &Conversion<'_>, path: &Path, model: &Checkpoint, begin: Inst
         begin.elapsed().as_secs_f64(),
         types.join(", ")
     );
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! `pelton rerank`: documents by their relevance for a query.
 
 use std::{
-    io::{BufWriter, Write, stdout},
+    io::{BufWriter, Write},
     ops::ControlFlow,
     process::ExitCode,
 };
@@ -14,7 +14,7 @@ use super::lines_or_stdin;
 use crate::{
     interrupt::{EXIT_CODE, Interrupt},
     model::{self, LoadArgs},
-    output::WithHint,
+    output::{self, WithHint},
     progress::Progress,
 };
 
@@ -69,7 +69,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     scores.sort_by(|(i, a), (j, b)| b.score.total_cmp(&a.score).then(i.cmp(j)));
     scores.truncate(args.top.unwrap_or(usize::MAX));
 
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(output::stdout());
     if args.json {
         let one = |&(i, score): &(usize, Score)| {
             json!({

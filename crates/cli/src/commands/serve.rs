@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::{CommandFactory, FromArgMatches, Parser};
 use pelton::{Device, LoadOptions, Pooling};
 use pelton_server::{ApiKey, Config, Downloads, KvEvents, MetricNames, ModelConfig, Progress};
@@ -233,7 +233,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
 
 /// The words of the command line that a file stands for.
 fn words_of(text: &str) -> Result<Vec<String>> {
-    let table: toml::Table = text.parse()?;
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        anyhow!("line {}: {}", before.matches('\n').count() + 1, error.message())
+    })?;
     let (mut words, mut models) = (Vec::new(), Vec::new());
     for (key, value) in table {
         let values = match value {

@@ -1,12 +1,10 @@
 //! `pelton show`: where a model is and what it is.
 
-use std::{
-    io::{Write, stdout},
-    path::PathBuf,
-};
+use std::{io::Write, path::PathBuf};
 
 use anyhow::{Result, anyhow};
 use pelton::{Checkpoint, weights::Value};
+use pelton_printable::line;
 use serde_json::json;
 
 use crate::{
@@ -43,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let has_template = text(&checkpoint, "tokenizer.chat_template").is_some();
     let parameters: u64 =
         checkpoint.tensors().map(|tensor| (tensor.row_len() * tensor.rows()) as u64).sum();
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     if args.json {
         let object = json!({
             "name": found.name, "place": found.place, "path": found.path, "bytes": found.bytes,
@@ -65,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ("chat template", if has_template { "yes" } else { "no" }.to_owned()),
     ];
     for (key, value) in rows {
-        writeln!(out, "{key:<14}{value}")?;
+        writeln!(out, "{key:<14}{}", line(&value))?;
     }
     Ok(())
 }

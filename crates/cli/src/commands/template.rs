@@ -1,7 +1,7 @@
 //! `pelton template`: the prompt that a model is given for a chat.
 
 use std::fs;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -10,7 +10,11 @@ use pelton::chat::{Chat, ChatTemplate, Message};
 use serde_json::{Map, Value};
 
 use super::text_or_stdin;
-use crate::{model, output::WithHint, templates};
+use crate::{
+    model,
+    output::{self, WithHint},
+    templates,
+};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -47,7 +51,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     };
     let template = ChatTemplate::new(Arc::new(tokenizer), &source)?.explaining_tools();
     let prompt = template.prompt(&chat(&args)?)?;
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     match args.ids {
         true => {
             let ids = template.encode(prompt.segments())?;

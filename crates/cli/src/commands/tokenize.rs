@@ -1,13 +1,16 @@
 //! `pelton tokenize`: the tokens of a text.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 
 use anyhow::Result;
 use pelton::tokenizer::{Special, Tokenizer};
 use serde_json::json;
 
 use super::text_or_stdin;
-use crate::{model, output::WithHint};
+use crate::{
+    model,
+    output::{self, WithHint},
+};
 
 #[derive(clap::Args)]
 #[command(
@@ -40,7 +43,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         false => tokenizer.encode(&text, Special::Ignore)?,
     };
     let token = |id: u32| tokenizer.token_text(id).unwrap_or_default().to_owned();
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     if args.json {
         let tokens: Vec<_> = ids.iter().map(|&id| json!({"id": id, "token": token(id)})).collect();
         writeln!(out, "{}", serde_json::Value::from(tokens))?;

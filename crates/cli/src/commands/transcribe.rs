@@ -1,7 +1,7 @@
 //! `pelton transcribe`: the text of speech.
 
 use std::{
-    io::{self, BufWriter, Write, stdin, stdout},
+    io::{self, BufWriter, Write, stdin},
     ops::ControlFlow,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -18,13 +18,13 @@ use pelton::{
     },
 };
 
-use super::new_file::NewFile;
 use crate::{
     constrain, hints, hub,
     interrupt::{EXIT_CODE, Flag, Interrupt},
     model::{self, Kv},
     names::{BUILT_IN, BUILT_IN_SPEECH},
-    output::{WithHint, note, sentence},
+    new_file::NewFile,
+    output::{self, WithHint, note, sentence},
     progress::{Counter, Progress},
 };
 
@@ -272,7 +272,7 @@ impl Observer for Watch<'_> {
     fn segment(&mut self, segment: &Segment) -> ControlFlow<()> {
         let text = segment.text.trim();
         if self.prints && !text.is_empty() {
-            let mut out = stdout().lock();
+            let mut out = output::stdout();
             let written = writeln!(out, "{text}").and_then(|()| out.flush());
             if let Err(error) = written {
                 self.failure = Some(error);
@@ -331,7 +331,7 @@ fn transcribe(
     match result {
         Some(path) => {
             // it may have come into being meanwhile
-            let file = NewFile::create(&path, args.force)?;
+            let mut file = NewFile::create(&path, args.force)?;
             let mut out = BufWriter::new(file.writer(stop.clone()));
             let written = write(args.format, &found.segments, &write_options, &mut out);
             written
@@ -342,7 +342,7 @@ fn transcribe(
         }
         None if prints => {}
         None => {
-            let mut out = BufWriter::new(stdout().lock());
+            let mut out = BufWriter::new(output::stdout());
             write(args.format, &found.segments, &write_options, &mut out)?;
             out.flush()?;
         }
@@ -369,7 +369,7 @@ fn live(
     let mut live = LiveTranscription::new(options.rules.clone(), LIVE_STEP);
     let mut watch = Watch { stop, counter: Counter::default(), prints: false, failure: None };
     let print = |words: &[Word]| -> io::Result<()> {
-        let mut out = stdout().lock();
+        let mut out = output::stdout();
         words.iter().try_for_each(|word| match times {
             true => {
                 let Word { text, start, end, .. } = word;
@@ -403,7 +403,7 @@ fn live(
     }
     print(&live.finish())?;
     if !times {
-        writeln!(stdout().lock())?;
+        writeln!(output::stdout())?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,13 +7,14 @@
 
 use std::{
     fs::File,
-    io::{BufReader, BufWriter, Read, Write},
+    io::{BufReader, BufWriter, IntoInnerError, Read, Write},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::{CONTEXT_MIN, score::LogProbs, scored};
+use crate::new_file::NewFile;
 
 const MAGIC: &[u8; 8] = b"_logits_";
 
@@ -119,7 +120,7 @@ impl BaseFile {
 /// A file of saved logits that is written window by window.
 pub(crate) struct BaseWriter {
     path: PathBuf,
-    writer: BufWriter<File>,
+    writer: BufWriter<NewFile>,
 }
 
 impl BaseWriter {
@@ -134,8 +135,7 @@ impl BaseWriter {
         vocab: usize,
         tokens: &[u32],
     ) -> Result<Self> {
-        let file = File::create(path)
-            .with_context(|| format!("{} could not be written", path.display()))?;
+        let file = NewFile::create(path, true)?;
         let mut created = Self { path: path.to_owned(), writer: BufWriter::new(file) };
         let mut header = MAGIC.to_vec();
         for (what, count) in [
@@ -176,9 +176,9 @@ impl BaseWriter {
     /// # Errors
     ///
     /// If the file cannot be written.
-    pub(crate) fn finish(mut self) -> Result<()> {
-        let flushed = self.writer.flush();
-        flushed.with_context(|| format!("{} could not be written", self.path.display()))
+    pub(crate) fn finish(self) -> Result<()> {
+        let flushed = self.writer.into_inner().map_err(IntoInnerError::into_error);
+        flushed.with_context(|| format!("{} could not be written", self.path.display()))?.finish()
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {

@@ -144,12 +144,52 @@ fn drafts_and_adapters_have_names() {
     assert!(String::from_utf8(offline.stderr).unwrap().contains("o/other is not on this machine"));
 }
 
+/// Bytes that begin as a GGUF file does.
+fn head(length: usize) -> Vec<u8> {
+    let mut bytes = b"GGUF\x03\0\0\0".to_vec();
+    bytes.resize(length, 0);
+    bytes
+}
+
+/// A file past the limit of sizes is an error with its name, and no signal.
+#[cfg(unix)]
+#[test]
+fn a_limit_of_sizes_is_an_error() {
+    let cache = temporary("hub-limit");
+    let _ = fs::remove_dir_all(&cache);
+    let hub = hub(&[("tiny-Q8_0.gguf", head(3 << 20))]);
+    let program = env!("CARGO_BIN_EXE_pelton");
+    let mut command = std::process::Command::new("sh");
+    super::alone(&mut command);
+    let output = command
+        .args(["-c", &format!("ulimit -f 1000; exec {program} pull o/tiny-GGUF:Q8_0")])
+        .envs([("HF_ENDPOINT", hub.as_str()), ("HF_HUB_CACHE", cache.to_str().unwrap())])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(said.contains("File too large") && said.contains("incomplete"), "{said}");
+}
+
+/// What a hub has under the name of a model and is none is refused, and not listed.
+#[test]
+fn what_is_no_model_is_no_success() {
+    let cache = temporary("hub-no-model");
+    let _ = fs::remove_dir_all(&cache);
+    let hub = hub(&[("tiny-Q8_0.gguf", b"<!DOCTYPE html><html>!".to_vec())]);
+    let output = on(&hub, &cache, &["pull", "o/tiny-GGUF:Q8_0"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("its 22 bytes begin with \"<!DOCTYPE html><\""), "{said}");
+    assert_eq!(stdout(&on(&hub, &cache, &["list"])), "");
+}
+
 /// The quantization is said with the memory that decided.
 #[test]
 fn the_choice_by_memory_is_said() {
     let cache = temporary("hub-memory");
     let _ = fs::remove_dir_all(&cache);
-    let hub = hub(&[("tiny-Q8_0.gguf", vec![0; 90]), ("tiny-Q4_0.gguf", vec![0; 9])]);
+    let hub = hub(&[("tiny-Q8_0.gguf", head(90)), ("tiny-Q4_0.gguf", head(9))]);
     let pulled = on(&hub, &cache, &["pull", "o/tiny-GGUF"]);
     assert!(stdout(&pulled).contains("tiny-Q8_0.gguf"));
     let said = String::from_utf8(pulled.stderr).unwrap();

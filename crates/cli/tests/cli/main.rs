@@ -12,6 +12,8 @@ mod doctor;
 mod effort;
 mod errors;
 mod files;
+#[cfg(target_os = "linux")]
+mod foreign;
 mod gpu;
 mod habits;
 mod hub;
@@ -21,6 +23,8 @@ mod interrupt;
 mod logging;
 #[cfg(unix)]
 mod newcomer;
+#[cfg(unix)]
+mod outputs;
 mod perplexity;
 mod plan;
 #[cfg(target_os = "linux")]

@@ -1,9 +1,6 @@
 //! Constrained decoding next to free decoding.
 
-use std::{
-    io::{Write, stdout},
-    time::Instant,
-};
+use std::{io::Write, time::Instant};
 
 use anyhow::{Result, bail};
 use pelton::{GenerateOptions, LoadOptions, Model, Sampling};
@@ -15,7 +12,7 @@ use super::{
     subject::{CSV_HEAD, Subject},
     tokens::RandomTokens,
 };
-use crate::{commands::positions, progress::Progress};
+use crate::{commands::positions, output, progress::Progress};
 
 /// One generated text.
 struct Text {
@@ -121,7 +118,7 @@ fn generate(model: &Model, prompt: &[u32], options: GenerateOptions) -> Result<T
 
 fn print(format: Format, subject: &Subject, outcome: &Outcome) -> Result<()> {
     let Outcome { free, constrained, ratio, tokens, forced, runs } = outcome;
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     match format {
         Format::Md => {
             writeln!(

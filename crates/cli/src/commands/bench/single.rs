@@ -3,7 +3,7 @@
 //! after N tokens that are not measured. Neither encodes text.
 
 use std::{
-    io::{Write, stdout},
+    io::Write,
     time::{Duration, Instant},
 };
 
@@ -154,7 +154,7 @@ fn measure(session: &mut Session, test: Test, depth: usize) -> Result<f64> {
 }
 
 fn print(format: Format, subject: &Subject, outcomes: &[Outcome]) -> Result<()> {
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     match format {
         Format::Md => {
             writeln!(out, "| model | size | parameters | backend | threads | test | tokens/s |")?;

@@ -1,6 +1,6 @@
 //! Decoding with speculation next to decoding without it, on the easiest text and on the hardest.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 
 use anyhow::{Result, bail};
 use pelton::{GenerateOptions, LoadOptions, Model, Sampling, Speculation, SpeculationStats};
@@ -12,7 +12,7 @@ use super::{
     subject::{CSV_HEAD, Subject},
     tokens::RandomTokens,
 };
-use crate::{commands::positions, progress::Progress};
+use crate::{commands::positions, output, progress::Progress};
 
 /// A text to be generated.
 #[derive(Clone, Copy)]
@@ -148,7 +148,7 @@ fn generate(
 }
 
 fn print(format: Format, subject: &Subject, outcomes: &[Outcome]) -> Result<()> {
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     match format {
         Format::Md => {
             writeln!(

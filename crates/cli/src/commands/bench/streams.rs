@@ -1,7 +1,7 @@
 //! The tests of several requests at once, through the scheduler and its batches.
 
 use std::{
-    io::{Write, stdout},
+    io::Write,
     ops::ControlFlow,
     sync::mpsc,
     time::{Duration, Instant},
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     commands::positions,
-    output::note,
+    output::{self, note},
     progress::{Counter, Progress},
 };
 
@@ -255,7 +255,7 @@ fn figures(streams: &[Stream], prompt: usize) -> Run {
 }
 
 fn print(args: &Args, subject: &Subject, workload: Workload, outcomes: &[Outcome]) -> Result<()> {
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     let test = workload.name();
     match args.output {
         Format::Md => {

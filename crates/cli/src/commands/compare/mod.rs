@@ -4,7 +4,7 @@ mod plot;
 mod speed;
 
 use std::{
-    io::{Write, stdout},
+    io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -15,12 +15,10 @@ use serde_json::{Value, json};
 
 use self::speed::Speed;
 use crate::{
-    commands::{
-        new_file::NewFile,
-        perplexity::{begin, text_tokens},
-    },
+    commands::perplexity::{begin, text_tokens},
     interrupt::{self, Interrupt},
     model::{self, LoadArgs},
+    new_file::NewFile,
     output,
     progress::Progress,
     scores::{
@@ -99,13 +97,13 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let speeds = speed::measure(&mut sessions, &tokens[..context])?;
     let summary = Summary::of(&scores);
     let Some(base) = &summary.base else { bail!("no token was scored") };
-    if let Some(file) = picture {
+    if let Some(mut file) = picture {
         let title = format!("KL divergence of {} from {}", label(&args.b), label(&args.a));
         write!(file.writer(stop), "{}", plot::distribution(&title, &divergences(&scores), base))?;
         file.finish()?;
     }
     let table = Table { args: &args, windows, bytes, speeds, summary: &summary, base };
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     match args.json {
         true => writeln!(out, "{}", table.to_json())?,
         false => write!(out, "{}", table.to_text())?,

@@ -9,15 +9,12 @@ mod places;
 mod report;
 mod system;
 
-use std::{
-    io::{Write, stdout},
-    process::ExitCode,
-};
+use std::{io::Write, process::ExitCode};
 
 use anyhow::Result;
 use pelton::Device;
 
-use crate::output::note;
+use crate::output::{self, note};
 use report::Report;
 
 #[derive(clap::Args)]
@@ -46,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     report.line("GPUs", "gpu", "this build has no GPU support (feature gpu)");
     places::add(&mut report);
     let answer = answer::of(args.device);
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     match args.json {
         true => writeln!(out, "{:#}", report.json(answer.json()))?,
         false => writeln!(out, "{}\n{}", report.text(), answer.sentence())?,

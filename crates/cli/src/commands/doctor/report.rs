@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use pelton_printable::line;
 use serde_json::{Map, Value, json};
 
 /// A finding.
@@ -71,8 +72,8 @@ impl Report {
             let _ = writeln!(text, "{}", section.title);
             let width = section.lines.iter().map(|(name, _)| name.chars().count()).max();
             let width = width.unwrap_or_default();
-            for (name, line) in &section.lines {
-                let _ = writeln!(text, "  {name:<width$}  {line}");
+            for (name, found) in &section.lines {
+                let _ = writeln!(text, "  {name:<width$}  {}", line(found));
             }
         }
         text

@@ -7,7 +7,7 @@
 //! least is kept, so that a table is never worse than none on its text.
 
 use std::{
-    io::{Write, stdout},
+    io::Write,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -25,6 +25,7 @@ use crate::{
     commands::perplexity::{begin, text_tokens},
     effort,
     model::{self, LoadArgs},
+    output,
     progress::{Counter, Progress},
     scores::{
         CONTEXT_MIN, fractions,
@@ -323,7 +324,7 @@ fn print(
     (windows, context): (usize, usize),
     path: &std::path::Path,
 ) -> Result<()> {
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     if args.json {
         let point = |kept: &Kept| {
             json!({

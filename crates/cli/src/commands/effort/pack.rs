@@ -1,6 +1,6 @@
 //! `pelton effort pack`: a file of weights that are sorted within buckets.
 
-use std::{fs, path::PathBuf};
+use std::{fs, io::Write, path::PathBuf};
 
 use anyhow::{Context, Result};
 use pelton::BucketFile;
@@ -22,6 +22,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     BucketFile::write(&args.output, &checkpoint, show).context(args.model.clone())?;
     drop(bar);
     let bytes = fs::metadata(&args.output)?.len();
-    println!("{} in {}", output::bytes(bytes), args.output.display());
+    writeln!(output::stdout(), "{} in {}", output::bytes(bytes), args.output.display())?;
     Ok(())
 }

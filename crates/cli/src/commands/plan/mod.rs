@@ -5,10 +5,11 @@ mod args;
 mod rates;
 mod speed;
 
-use std::io::{Write, stdout};
+use std::io::Write;
 
 use anyhow::{Result, bail};
 use pelton::{KvMemory, LoadOptions, graph::Needs};
+use pelton_printable::line;
 use serde_json::json;
 
 use crate::{budget::Budget, hub, model, output};
@@ -121,9 +122,10 @@ fn print_text(
     available: Option<u64>,
     figures: &Figures,
 ) -> Result<()> {
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     let Figures { streams, context, depth, prompt, seconds, prompt_seconds, within, target } =
         figures;
+    let name = line(name);
     writeln!(out, "{name} on {backend}, streams: {streams}, context: {context}\n")?;
     let bytes = output::bytes;
     let Needs { weights, caches, buffers, scratch, mapped, .. } = memory.needs;
@@ -182,6 +184,6 @@ fn print_json(
         "target_milliseconds": figures.target,
         "streams_within_target": figures.within,
     });
-    writeln!(stdout().lock(), "{object:#}")?;
+    writeln!(output::stdout(), "{object:#}")?;
     Ok(())
 }

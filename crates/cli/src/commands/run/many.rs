@@ -1,10 +1,6 @@
 //! Many texts: several prompts, several samples of each.
 
-use std::{
-    collections::VecDeque,
-    io::{Write, stdout},
-    process::ExitCode,
-};
+use std::{collections::VecDeque, io::Write, process::ExitCode};
 
 use anyhow::Result;
 use pelton::{Error, GenerateOptions, Model, Prompt, TokenStream};
@@ -60,7 +56,7 @@ pub(super) fn run(
     let mut held: Option<Item> = None;
     let mut submitted: VecDeque<(Item, Result<TokenStream, Error>)> = VecDeque::new();
     let mut failed = false;
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     loop {
         while submitted.len() < SUBMITTED && !stop.is_set() {
             let item = match held.take() {

@@ -4,14 +4,7 @@ mod answer;
 mod many;
 mod subject;
 
-use std::{
-    collections::VecDeque,
-    fs,
-    io::{Write, stdout},
-    path::PathBuf,
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{collections::VecDeque, fs, io::Write, path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::{Context, Result, bail, ensure};
 use pelton::{
@@ -31,7 +24,7 @@ use crate::{
     hints,
     interrupt::{EXIT_CODE, Flag, Interrupt},
     model::{self, LoadArgs},
-    output::WithHint,
+    output::{self, WithHint},
     progress::Progress,
     sampling::SamplingArgs,
     speculate::SpeculateArgs,
@@ -326,7 +319,7 @@ fn one(
     let mut stream = model.generate(rendered, options).map_err(hints::of_request)?;
     interrupt.cancels(stream.handle());
     tracing::debug!(prompt_tokens = stream.stats().prompt_tokens, "the request is submitted");
-    let mut out = stdout().lock();
+    let mut out = output::stdout();
     if args.echo && !args.json {
         out.write_all(prompt.as_bytes())?;
         out.flush()?;
