@@ -84,7 +84,12 @@ impl Lora {
     /// # Errors
     ///
     /// If a value is beyond the range of the type, or if `out` fails.
-    pub fn write_gguf<W: Write>(&self, base: &Checkpoint, dtype: DType, out: W) -> Result<W, Error> {
+    pub fn write_gguf<W: Write>(
+        &self,
+        base: &Checkpoint,
+        dtype: DType,
+        out: W,
+    ) -> Result<W, Error> {
         let rejected = |problem| Error::new(&self.file, problem);
         let mut matrices = self.matrices.clone();
         for matrix in &mut matrices {

@@ -7,6 +7,5 @@ mod read;
 mod settings;
 
 pub(crate) use base::Base;
-pub(crate) use factors::Factor;
 pub(crate) use read::{Pair, open};
 pub(crate) use settings::SETTINGS;
