@@ -102,7 +102,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 }
 
 fn has_tokenizer(checkpoint: &Checkpoint) -> bool {
-    checkpoint.metadata().get("tokenizer.ggml.model").is_some()
+    let model = checkpoint.metadata().string("tokenizer.ggml.model");
+    model.is_ok_and(|model| model != "no_vocab")
 }
 
 /// Writes a LoRA adapter as a GGUF file.

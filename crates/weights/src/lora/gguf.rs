@@ -86,7 +86,7 @@ pub(super) fn write<W: Write>(
     }
     let mut body = writer.begin(out)?;
     let encoded = |matrix: &LoraMatrix, values: &[f32]| {
-        let mut bytes = vec![0; values.len() * dtype.block_bytes()];
+        let mut bytes = Vec::with_capacity(values.len() * dtype.block_bytes());
         encode(dtype, values, &mut bytes).map_err(|error| Problem::Quantize {
             tensor: matrix.tensor.clone(),
             dtype,
