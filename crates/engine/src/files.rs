@@ -28,8 +28,8 @@ impl FileWatch {
         &self.files
     }
 
-    /// Whether no file has changed, as far as is known after a pass: each pass that read zeros in place of a file's
-    /// page is found, and a second at most passes before other changes are.
+    /// Whether no file has changed, as far as is known after a pass. A pass that read zeros in place of a file's page is
+    /// always found, another change within a second.
     ///
     /// # Errors
     ///

@@ -87,7 +87,7 @@ impl Lexicon {
         Ok(this)
     }
 
-    /// Adds a token to the index. Of several with the same bytes the lowest id is found.
+    /// Adds a token to the index. The lowest id of several with the same bytes is found.
     fn insert(&mut self, id: u32) -> Result<(), Error> {
         let found = self.bytes_of(id).len();
         if found > MAX_PIECE {

@@ -104,7 +104,7 @@ impl Search {
         let (mut texts, mut tokens) = (Vec::new(), Vec::new());
         let mut known = HashSet::new();
         for ((id, &text), token_type) in (0..).zip(&vocabulary.tokens).zip(&vocabulary.types) {
-            // of several with the same text the lowest id is found
+            // the lowest id of several with the same text is found
             if types.contains(token_type) && !text.is_empty() && known.insert(text) {
                 texts.push(text);
                 tokens.push(Found {

@@ -64,7 +64,7 @@ pub enum Problem {
     /// The file was changed while it was mapped.
     #[error("the file {how} while it was in use: load it again")]
     Changed {
-        /// What has happened to it.
+        /// The change.
         how: String,
     },
 

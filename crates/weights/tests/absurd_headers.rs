@@ -342,7 +342,7 @@ fn cut_files() {
     }
 }
 
-/// What is no file is refused, not waited for.
+/// Devices, pipes and the like are refused, not waited for.
 #[cfg(unix)]
 #[test]
 fn devices_pipes_and_folders() {

@@ -22,7 +22,7 @@ struct MappedFile {
     map: Mmap,
 }
 
-/// What a file is known by.
+/// The facts by which a file is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     /// The file system and the number of the file in it.
@@ -62,7 +62,7 @@ impl MappedFile {
         Ok(Self { path: path.to_owned(), state, watch: Watch::new(&map), map })
     }
 
-    /// What has happened to the file, if something has.
+    /// The change of the file, if there is one.
     fn fault(&self) -> Option<Problem> {
         // one of another name or without a name is still mapped, and has not changed
         let now = fs::metadata(&self.path).ok().map(|about| State::of(&about));

@@ -17,7 +17,7 @@ pub(super) enum Pattern {
 
 impl Pattern {
     /// # Errors
-    /// What is wrong with a pattern that is no regular expression, or too large.
+    /// The fault of a pattern that is no regular expression, or too large.
     pub(super) fn new(text: &str) -> Result<Self, String> {
         if text.len() > MAX_PATTERN {
             return Err(format!("{} bytes, expected at most {MAX_PATTERN}", text.len()));
