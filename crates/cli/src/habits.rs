@@ -27,6 +27,7 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("parallel", &["max-num-seqs"]),
     ("replicas", &["data-parallel-size", "dp-size"]),
     ("draft", &["model-draft"]),
+    ("to", &["outtype"]),
 ];
 
 /// Further letters of options, by the options' ids.

@@ -41,8 +41,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_enum, default_value = "f16")]
     pub(crate) kv: Kv,
     /// Apply a LoRA adapter to all texts, with a scale that is 1 by default; may be given several times.
-    /// An adapter is a .gguf file, or for a model that is a directory one that PEFT saved, or the name of
-    /// either
+    /// An adapter is a .gguf file, or a directory that PEFT saved, or the name of either
     #[arg(long, value_name = "PATH[=SCALE]", value_parser = lora)]
     pub(crate) lora: Vec<(PathBuf, f32)>,
     /// Convert matrices of F32, F16 and BF16, as directories have them, to block formats while the

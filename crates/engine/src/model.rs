@@ -34,7 +34,7 @@ use std::{
 use pelton_graph::{Backend, Effort, Executable, Limits, OutputKind, Plan};
 use pelton_place::Placement;
 use pelton_tokenizer::{Special, Tokenizer};
-use pelton_weights::{Checkpoint, Lora, Source};
+use pelton_weights::{Checkpoint, Lora, MappedFiles, Source};
 
 use crate::{
     Error,
@@ -45,6 +45,7 @@ use crate::{
     chat::ChatTemplate,
     kv::{self, KvCache},
     rates::KnownRates,
+    results::results,
     schedule::{
         Drafter, DrawOptions, Goal, Output, PromptScores, QueueBound, Resources, Runner, Scheduler,
         Sequence, Shared, Sink, Targets, Worker,
@@ -111,6 +112,8 @@ struct Loaded {
     decoding: decode::Decoding,
     loras: Loras,
     placement: Placement,
+    /// The files whose bytes passes read.
+    files: MappedFiles,
 }
 
 impl Loaded {
@@ -130,14 +133,6 @@ impl Loaded {
                 expected: results(expected),
             }),
         }
-    }
-}
-
-fn results(output: OutputKind) -> &'static str {
-    match output {
-        OutputKind::Logits => "logits of tokens, from which text is generated",
-        OutputKind::Embedding => "embeddings",
-        OutputKind::Scores => "relevance scores",
     }
 }
 
@@ -227,7 +222,10 @@ impl Model {
             true => pays::times(&mut *executable, &plan, &limits, effort)?,
             false => None,
         };
-        let runner = Runner::new(executable);
+        // weights of a file that was cut meanwhile are zeros
+        checkpoint.check_files()?;
+        let runner = Runner::new(executable, checkpoint.files());
+        let files = runner.files().clone();
         tracing::info!(pipeline = ?runner.pipeline, "the model is loaded");
         let target = draft::Target {
             name: checkpoint.name(),
@@ -296,6 +294,7 @@ impl Model {
             decoding: decode::Decoding::default(),
             loras,
             placement: table,
+            files,
         });
         Ok(Self { requests, loaded, shared, device: backend.name().into(), worker })
     }

@@ -209,9 +209,139 @@ fn peft() {
         let error = Lora::open(folder_of("refused", settings), &directory).unwrap_err();
         assert!(error.to_string().contains(text), "{key}: {error}");
     }
-    let adapter = folder_of("kinds", settings);
-    let error = Lora::open(&adapter, &base).unwrap_err();
-    assert!(error.to_string().contains("expected a GGUF file as the model"), "{error}");
+    for (key, value, text) in [
+        ("init_lora_weights", json!("pissa"), "init_lora_weights"),
+        ("layer_replication", json!([[0, 1]]), "layer_replication"),
+        ("a_key_of_a_later_version", json!(3), "a_key_of_a_later_version"),
+        ("alpha_pattern", json!({"(": 1}), "alpha_pattern"),
+        ("lora_alpha", json!(1e39), "lora_alpha"),
+    ] {
+        let mut settings = settings.clone();
+        settings[key] = value;
+        let error = Lora::open(folder_of("refused", settings), &base).unwrap_err();
+        assert!(error.to_string().contains(text), "{key}: {error}");
+    }
+}
+
+/// The modules of [`llama_adapter`]: queries and keys, whose rows GGUF interleaves, and others.
+const MODULES: [&str; 5] = [
+    "layers.0.self_attn.q_proj",
+    "layers.0.self_attn.k_proj",
+    "layers.1.self_attn.q_proj",
+    "layers.1.self_attn.v_proj",
+    "layers.1.mlp.down_proj",
+];
+
+/// Tensors of a safetensors file: name, shape and values in F32.
+fn write_safetensors(path: &std::path::Path, tensors: &[(String, Vec<usize>, Vec<f32>)]) {
+    let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
+    for (name, shape, values) in tensors {
+        let start = data.len();
+        data.extend(bytes(values));
+        let place = json!({"dtype": "F32", "shape": shape, "data_offsets": [start, data.len()]});
+        header.insert(name.clone(), place);
+    }
+    let header = serde_json::to_vec(&header).unwrap();
+    let file = [&(header.len() as u64).to_le_bytes()[..], &header, &data].concat();
+    fs::write(path, file).unwrap();
+}
+
+fn read_safetensors(path: &std::path::Path) -> Vec<(String, Vec<usize>, Vec<f32>)> {
+    let file = fs::read(path).unwrap();
+    let length = u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
+    let header: serde_json::Value = serde_json::from_slice(&file[8..8 + length]).unwrap();
+    let tensors = header.as_object().unwrap().iter().filter(|(name, _)| *name != "__metadata__");
+    tensors
+        .map(|(name, about)| {
+            let offset = |i: usize| about["data_offsets"][i].as_u64().unwrap() as usize;
+            let data = &file[8 + length + offset(0)..8 + length + offset(1)];
+            assert_eq!(about["dtype"], "F32", "{name}");
+            let values = data.chunks(4).map(|x| f32::from_le_bytes(x.try_into().unwrap()));
+            let shape = about["shape"].as_array().unwrap();
+            let shape = shape.iter().map(|dim| dim.as_u64().unwrap() as usize).collect();
+            (name.clone(), shape, values.collect())
+        })
+        .collect()
+}
+
+/// A directory of PEFT for the model of a directory, with an alpha and a rank of their own for a module, and the
+/// model with the products added as PEFT merges them: `W + alpha / r * B A`.
+fn llama_adapter(model: &str) -> (PathBuf, PathBuf) {
+    let (adapter, merged) =
+        (temporary(&format!("{model}-peft")), temporary(&format!("{model}-merged")));
+    for path in [&adapter, &merged] {
+        fs::create_dir_all(path).unwrap();
+    }
+    for file in fs::read_dir(folder(model)).unwrap().map(|file| file.unwrap().path()) {
+        if file.extension().is_some_and(|end| end == "json") {
+            fs::copy(&file, merged.join(file.file_name().unwrap())).unwrap();
+        }
+    }
+    let mut tensors = read_safetensors(&folder(model).join("model.safetensors"));
+    let mut random = Random::new(7);
+    let mut factors = Vec::new();
+    for module in MODULES {
+        let name = format!("model.{module}.weight");
+        let (_, shape, values) = tensors.iter_mut().find(|(own, ..)| *own == name).unwrap();
+        let (outputs, inputs) = (shape[0], shape[1]);
+        let (rank, alpha) = if module.ends_with("v_proj") { (5, 3.0) } else { (RANK, 6.0) };
+        let mut numbers =
+            |n: usize| (0..n).map(|_| random.below(2001) as f32 / 2000.0 - 0.5).collect::<Vec<_>>();
+        let (a, b) = (numbers(rank * inputs), numbers(outputs * rank));
+        for row in 0..outputs {
+            for column in 0..inputs {
+                let product: f64 = (0..rank)
+                    .map(|r| f64::from(b[row * rank + r]) * f64::from(a[r * inputs + column]))
+                    .sum();
+                values[row * inputs + column] += (alpha / rank as f64 * product) as f32;
+            }
+        }
+        let full = format!("base_model.model.model.{module}");
+        factors.push((format!("{full}.lora_A.weight"), vec![rank, inputs], a));
+        factors.push((format!("{full}.lora_B.weight"), vec![outputs, rank], b));
+    }
+    write_safetensors(&merged.join("model.safetensors"), &tensors);
+    write_safetensors(&adapter.join("adapter_model.safetensors"), &factors);
+    // fields as PEFT 0.21 writes them
+    let settings = json!({
+        "peft_type": "LORA", "r": RANK, "lora_alpha": 6, "bias": "none", "use_dora": false,
+        "alpha_pattern": {r"layers\.1\.self_attn\.v_proj": 3}, "rank_pattern": {"v_proj": 5},
+        "target_modules": ["q_proj"], "base_model_name_or_path": "x", "peft_version": "0.21.2",
+        "init_lora_weights": true, "task_type": "CAUSAL_LM", "inference_mode": true,
+        "fan_in_fan_out": false, "modules_to_save": null, "loftq_config": {}, "lora_dropout": 0.1,
+        "megatron_core": "megatron.core", "qalora_group_size": 16, "use_rslora": false
+    });
+    fs::write(adapter.join("adapter_config.json"), settings.to_string()).unwrap();
+    (adapter, merged)
+}
+
+/// An adapter of PEFT over a GGUF file, over a directory, and as a GGUF adapter over both.
+#[test]
+fn peft_over_gguf() {
+    for model in ["llama3"] {
+        let (adapter, merged) = llama_adapter(model);
+        let expected = logits(load(merged, LoadOptions::default()));
+        let gguf = folder(model).join("model.gguf");
+        let written = temporary(&format!("{model}-adapter.gguf"));
+        for base in [folder(model), gguf.clone()] {
+            let plain = logits(load(base.clone(), LoadOptions::default()));
+            assert!(difference(&plain, &expected) > 0.1, "the adapter has an effect");
+            let options = LoadOptions::default().lora(&adapter, 1.0);
+            let worst = difference(&logits(load(base.clone(), options)), &expected);
+            assert!(worst < 1e-3, "{}: {worst}", base.display());
+            // as `pelton convert` writes it
+            let checkpoint = Checkpoint::open(&base).unwrap();
+            let lora = Lora::open(&adapter, &checkpoint).unwrap();
+            let dtype = pelton::weights::DType::F32;
+            let file = lora.write_gguf(&checkpoint, dtype, Vec::new()).unwrap();
+            fs::write(&written, file).unwrap();
+            for over in [&gguf, &folder(model)] {
+                let options = LoadOptions::default().lora(&written, 1.0);
+                let worst = difference(&logits(load(over.clone(), options)), &expected);
+                assert!(worst < 1e-3, "{} over {}: {worst}", base.display(), over.display());
+            }
+        }
+    }
 }
 
 #[test]

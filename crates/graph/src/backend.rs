@@ -196,6 +196,12 @@ pub trait Executable: Send {
     /// The properties by which a scheduler forms and submits passes; constant after the load.
     fn pipeline(&self) -> Pipeline;
 
+    /// Whether its passes read bytes of the checkpoint's files, which must not change then. False where the load has
+    /// copied all weights.
+    fn reads_files(&self) -> bool {
+        true
+    }
+
     /// The part of its memory that a partner reads ([`pair`](Self::pair)); `None` if no other executable
     /// can.
     fn shared(&self) -> Option<Shared> {

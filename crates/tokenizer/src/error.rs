@@ -73,16 +73,6 @@ pub enum Error {
         /// Its type in the file.
         found: i32,
     },
-    /// Two tokens with the same text.
-    #[error("tokens {first} and {second} are both {text:?}, expected distinct tokens")]
-    Duplicate {
-        /// The lower id.
-        first: u32,
-        /// The higher id.
-        second: u32,
-        /// Their text.
-        text: String,
-    },
     /// A token of type byte whose text is not `<0x00>` to `<0xFF>`.
     #[error("token {id} has type byte but is {text:?}, expected <0x00> to <0xFF>")]
     Byte {

@@ -45,8 +45,7 @@ pub(crate) struct Lexicon {
 
 impl Lexicon {
     /// # Errors
-    /// If two normal tokens have the same bytes, a byte token has no valid text, or a token is too
-    /// long.
+    /// If a byte token has no valid text, or a token is too long.
     pub(crate) fn new(vocabulary: &Vocabulary<'_>, alphabet: Alphabet) -> Result<Self, Error> {
         let mut this = Self {
             bytes: Vec::with_capacity(vocabulary.tokens.iter().map(|token| token.len()).sum()),
@@ -71,7 +70,10 @@ impl Lexicon {
                 TokenType::Byte => {
                     let byte = byte_token(text)
                         .ok_or_else(|| Error::Byte { id, text: text.to_owned() })?;
-                    this.byte_tokens[usize::from(byte)] = id;
+                    let token = &mut this.byte_tokens[usize::from(byte)];
+                    if *token == NO_TOKEN {
+                        *token = id;
+                    }
                     this.bytes.push(byte);
                 }
                 _ => this.bytes.extend_from_slice(text.as_bytes()),
@@ -79,19 +81,20 @@ impl Lexicon {
             let end = u32::try_from(this.bytes.len());
             this.ends.push(end.map_err(|_| Error::TooLarge { key: TOKENS })?);
             if matches {
-                this.insert(id, text)?;
+                this.insert(id)?;
             }
         }
         Ok(this)
     }
 
-    fn insert(&mut self, id: u32, text: &str) -> Result<(), Error> {
+    /// Adds a token to the index. The lowest id of several with the same bytes is found.
+    fn insert(&mut self, id: u32) -> Result<(), Error> {
         let found = self.bytes_of(id).len();
         if found > MAX_PIECE {
             return Err(Error::TokenLength { id, found, limit: MAX_PIECE });
         }
-        if let Some(first) = self.find(self.bytes_of(id)) {
-            return Err(Error::Duplicate { first, second: id, text: text.to_owned() });
+        if self.find(self.bytes_of(id)).is_some() {
+            return Ok(());
         }
         let Self { bytes, ends, normal, hasher, single, longest, .. } = self;
         let of = |id| slice(bytes, ends, id);

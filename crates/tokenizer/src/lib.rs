@@ -16,6 +16,7 @@ mod pretokenize;
 mod special;
 mod tokenizer;
 mod trie;
+mod twins;
 mod unigram;
 mod vocabulary;
 mod wordpiece;

@@ -1,5 +1,7 @@
 //! Tokens that are recognized in a text before encoding, and end-of-generation tokens.
 
+use std::collections::HashSet;
+
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use crate::Error;
@@ -100,8 +102,10 @@ impl Specials {
 impl Search {
     fn new(vocabulary: &Vocabulary<'_>, types: &[TokenType]) -> Result<Self, Error> {
         let (mut texts, mut tokens) = (Vec::new(), Vec::new());
+        let mut known = HashSet::new();
         for ((id, &text), token_type) in (0..).zip(&vocabulary.tokens).zip(&vocabulary.types) {
-            if types.contains(token_type) && !text.is_empty() {
+            // the lowest id of several with the same text is found
+            if types.contains(token_type) && !text.is_empty() && known.insert(text) {
                 texts.push(text);
                 tokens.push(Found {
                     id,

@@ -9,6 +9,7 @@ use crate::lexicon::{Alphabet, Lexicon, NO_TOKEN, SPACE_MARK};
 use crate::merge::Merger;
 use crate::pretokenize::{self, Row};
 use crate::special::{self, Fragment, Special, Specials};
+use crate::twins;
 use crate::unigram::Unigram;
 use crate::vocabulary::{
     BOS, EOM, EOS, EOT, Model, PRE, Prefix, SCORES, SEPARATOR, TOKENS, TYPES, TokenType, UNKNOWN,
@@ -100,6 +101,7 @@ impl Tokenizer {
     /// the metadata key.
     pub fn new(mut vocabulary: Vocabulary<'_>) -> Result<Self, Error> {
         check(&vocabulary)?;
+        twins::warn(&vocabulary);
         special::protect_ends(&mut vocabulary);
         let vocabulary = &vocabulary;
         let rules = Rules::of(vocabulary)?;

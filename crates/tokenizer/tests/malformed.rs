@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
-use pelton_tokenizer::{Error, Model, TokenType, Tokenizer, Vocabulary};
+use pelton_tokenizer::{DecodeState, Error, Model, Special, TokenType, Tokenizer, Vocabulary};
 use pelton_weights::{Array, Checkpoint, GgufWriter, ValueType};
 
 fn bpe() -> Vocabulary<'static> {
@@ -74,7 +74,6 @@ fn pre_tokenizers() {
 
 #[test]
 fn tokens() {
-    check(&rejected(|v| v.tokens[3] = "a"), &["tokens 0 and 3", "\"a\""]);
     check(&rejected(|v| v.types[3] = TokenType::Byte), &["token 3", "<0x00>"]);
     let long = "a".repeat(5000).leak();
     check(&rejected(|v| v.tokens[3] = long), &["token 3", "5000", "4096"]);
@@ -182,4 +181,29 @@ fn a_file_without_a_vocabulary() {
     let checkpoint = Checkpoint::from_bytes("test.gguf", bytes).unwrap();
     let error = Tokenizer::from_metadata(checkpoint.metadata()).unwrap_err();
     assert!(matches!(error, Error::NoVocabulary));
+}
+
+/// As the official Gemma 4 QAT files have them (llama.cpp#25739): the lowest id wins, and every id is decoded.
+#[test]
+fn tokens_with_the_same_text() {
+    let mut vocabulary = Vocabulary::new(Model::Bpe, vec!["a", "b", "ab", "<p>", "b", "ab", "<p>"]);
+    vocabulary.pre = Some("gpt-2");
+    vocabulary.merges = Some(vec!["a b"]);
+    let types = &mut vocabulary.types;
+    (types[3], types[6]) = (TokenType::Control, TokenType::Control);
+    let tokenizer = Tokenizer::new(vocabulary).unwrap();
+    assert_eq!(tokenizer.encode("abb<p>a", Special::Parse).unwrap(), [2, 1, 3, 0]);
+    for (id, text) in (0..).zip(["a", "b", "ab", "<p>", "b", "ab", "<p>"]) {
+        let mut decoder = DecodeState::new(true);
+        assert_eq!(decoder.push(&tokenizer, id) + &decoder.finish(), text, "{id}");
+    }
+    let bytes: Vec<String> = (0..256).map(|byte| format!("<0x{byte:02X}>")).collect();
+    let mut tokens: Vec<&str> = bytes.iter().map(String::as_str).collect();
+    tokens.push("<0x41>");
+    let mut vocabulary = Vocabulary::new(Model::SentencePiece, tokens);
+    vocabulary.scores = Some(vec![0.0; 257]);
+    vocabulary.bos = Some(0);
+    vocabulary.types = vec![TokenType::Byte; 257];
+    let tokenizer = Tokenizer::new(vocabulary).unwrap();
+    assert_eq!(tokenizer.encode("A", Special::Ignore).unwrap().last(), Some(&0x41));
 }

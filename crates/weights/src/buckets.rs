@@ -55,6 +55,7 @@ impl Checkpoint {
         if of != key {
             return Err(refuse(format!("is of the model {of:?}, expected one of {key:?}")));
         }
+        self.add_files(file.files());
         for tensor in file.into_tensors() {
             self.add(tensor)?;
         }

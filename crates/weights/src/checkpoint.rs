@@ -11,7 +11,7 @@ use bytes::Bytes;
 use pelton_quant::DType;
 
 use crate::gguf::{Shard, Split, TensorEntry, shard_path, stacked};
-use crate::map::{is_missing, map_file};
+use crate::map::{MappedFiles, OpenFiles, is_missing};
 use crate::metadata::Entries;
 use crate::{Error, Metadata, Problem, folder, ggml, hf, whisper};
 
@@ -36,8 +36,10 @@ pub enum Source {
 /// tensor are then present and have the size of its shape and type. It does not read the tensors'
 /// data; the operating system pages them in on first use.
 ///
-/// A file must not be modified while it is open. Changes appear in the mapped bytes, and access
-/// beyond the end of a truncated file terminates the process (SIGBUS).
+/// A file must not be modified while it is open: changes appear in the mapped bytes. Pages that a truncated file no
+/// longer has are read as zeros, and [`check_files`](Checkpoint::check_files) names the file afterwards. For that, the
+/// first map of a process on Linux or macOS installs a handler of SIGBUS. It passes signals for other addresses on to the handler before.
+/// Replace a file by a rename, which leaves the mapped one as it is.
 #[derive(Debug)]
 pub struct Checkpoint {
     source: Source,
@@ -45,6 +47,7 @@ pub struct Checkpoint {
     metadata: Metadata,
     tensors: Vec<TensorEntry>,
     index: HashMap<String, usize>,
+    files: MappedFiles,
 }
 
 impl Checkpoint {
@@ -69,20 +72,27 @@ impl Checkpoint {
     /// If a file cannot be read or is malformed, or if the directory's architecture is unknown;
     /// see [`Problem`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let path = path.as_ref();
+        let mut files = OpenFiles::default();
+        let opened = Self::open_with(path.as_ref(), &mut files);
+        // a file that was cut meanwhile may be any kind of fault
+        let files = files.finish()?;
+        opened.map(|opened| Self { files, ..opened })
+    }
+
+    fn open_with(path: &Path, files: &mut OpenFiles) -> Result<Self, Error> {
         if path.is_dir() {
             let model = folder::model_of(path)?;
             if model.is_file() {
-                return Self::open(model);
+                return Self::open_with(&model, files);
             }
             let path = model.as_path();
-            let hf::Contents { metadata, tensors, file_bytes } = hf::open(path)?;
+            let hf::Contents { metadata, tensors, file_bytes } = hf::open(path, files)?;
             let metadata = Metadata::new(path.display().to_string(), metadata);
             return Self::new(Source::HuggingFace, metadata, tensors, file_bytes);
         }
         let rejected = |problem| Error::at(path, problem);
 
-        let bytes = map_file(path).map_err(rejected)?;
+        let bytes = files.map(path).map_err(rejected)?;
         if ggml::is_ggml(&bytes) {
             let stem = path.file_stem().and_then(|stem| stem.to_str());
             let name = stem.map(|stem| stem.strip_prefix("ggml-").unwrap_or(stem));
@@ -99,7 +109,7 @@ impl Checkpoint {
             for number in 1..split.count {
                 let path = shard_path(path, number, split.count).map_err(rejected)?;
                 let rejected = |problem| Error::at(&path, problem);
-                let (shard, shard_bytes) = read_shard(&path).map_err(rejected)?;
+                let (shard, shard_bytes) = read_shard(&path, files).map_err(rejected)?;
                 split.require_shard(number, &shard.metadata).map_err(rejected)?;
                 tensors.extend(shard.tensors);
                 file_bytes += shard_bytes;
@@ -163,7 +173,8 @@ impl Checkpoint {
                 }
             };
         }
-        Ok(Self { source, file_bytes, metadata, tensors, index })
+        let files = MappedFiles::default();
+        Ok(Self { source, file_bytes, metadata, tensors, index, files })
     }
 
     /// Adds a tensor.
@@ -173,6 +184,24 @@ impl Checkpoint {
         }
         self.tensors.push(tensor);
         Ok(())
+    }
+
+    /// The mapped files, which tell whether one of them has changed.
+    pub fn files(&self) -> &MappedFiles {
+        &self.files
+    }
+
+    /// Whether the files are those that were opened: neither cut nor written to since.
+    ///
+    /// # Errors
+    /// [`Problem::Changed`] with the name of one that is not.
+    pub fn check_files(&self) -> Result<(), Error> {
+        self.files.check()
+    }
+
+    /// Adds the files of tensors that are added.
+    pub(crate) fn add_files(&mut self, files: &MappedFiles) {
+        self.files = self.files.with(files);
     }
 
     /// All tensors.
@@ -337,7 +366,7 @@ fn require_shards(first: &Path, count: u64) -> Result<(), Problem> {
 }
 
 /// Maps and parses one file; also returns its size in bytes.
-fn read_shard(path: &Path) -> Result<(Shard, u64), Problem> {
-    let bytes = map_file(path)?;
+fn read_shard(path: &Path, files: &mut OpenFiles) -> Result<(Shard, u64), Problem> {
+    let bytes = files.map(path)?;
     Ok((Shard::parse(&bytes)?, bytes.len() as u64))
 }

@@ -61,6 +61,13 @@ pub enum Problem {
     #[error("cannot be written: {0}")]
     Write(#[source] io::Error),
 
+    /// The file was changed while it was mapped.
+    #[error("the file {how} while it was in use: load it again")]
+    Changed {
+        /// The change.
+        how: String,
+    },
+
     /// The file is empty.
     #[error("the file is empty, expected a model: download it again")]
     Empty,

@@ -31,13 +31,13 @@ pub(crate) struct Args {
     /// A GGUF file (of several the first), a directory of Hugging Face or a ggml file of whisper.cpp, with matrices of
     /// F32, F16 or BF16; those that are quantized already keep their types
     model: String,
-    /// The file to write
+    /// The file to write; by default ggml-model-TYPE.gguf beside the model's file
     #[arg(value_name = "OUT.gguf")]
     output: PathBuf,
     /// The type of most matrices: q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s, q4_1, q4_0, iq4_nl,
-    /// iq4_xs, mxfp4_moe, q3_k_l, q3_k_m, q3_k_s, q2_k, q2_k_s, f16, bf16 or f32
-    #[arg(value_name = "TYPE", value_parser = model::quantize)]
-    to: Quantize,
+    /// iq4_xs, mxfp4_moe, q3_k_l, q3_k_m, q3_k_s, q2_k, q2_k_s, f16, bf16 or f32; or its number in llama.cpp
+    #[arg(value_name = "TYPE", value_parser = mixture)]
+    to: Option<Quantize>,
     /// The importance of columns, as llama-imatrix writes it (GGUF or .dat): errors weigh more where inputs are large
     #[arg(long, value_name = "FILE")]
     imatrix: Option<PathBuf>,
@@ -54,7 +54,7 @@ pub(crate) struct Args {
 pub(super) struct WriteArgs {
     /// Replace a file that exists
     #[arg(long)]
-    force: bool,
+    pub(super) force: bool,
     /// Threads that encode; by default all cores
     #[arg(short = 't', long, value_name = "N")]
     threads: Option<NonZeroUsize>,
@@ -72,10 +72,36 @@ fn type_of_tensor(text: &str) -> Result<(String, DType), String> {
     }
 }
 
+/// Parses the name of a mixture, or its number.
+fn mixture(text: &str) -> Result<Quantize, String> {
+    let of_number = text.parse().ok().and_then(Quantize::from_file_type);
+    of_number.map_or_else(|| model::quantize(text), Ok)
+}
+
+/// The output and the type of a command line, which may leave the output out.
+fn output_and_type(args: &Args) -> Result<(PathBuf, Quantize)> {
+    if let Some(to) = args.to {
+        return Ok((args.output.clone(), to));
+    }
+    let word = args.output.to_string_lossy();
+    let Ok(to) = mixture(&word) else {
+        bail!(
+            "{word} is no type, expected OUT.gguf TYPE, or TYPE alone, which is one of {}",
+            Quantize::names()
+        );
+    };
+    let model = Path::new(&args.model);
+    let folder =
+        if model.is_dir() { Some(model) } else { model.parent().filter(|_| model.exists()) };
+    let name = format!("ggml-model-{}.gguf", to.name());
+    Ok((folder.unwrap_or(Path::new("")).join(name), to))
+}
+
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    let (output, to) = output_and_type(&args)?;
     let checkpoint = model::open(&args.model)?;
     let importance = args.imatrix.as_ref().map(Importance::open).transpose()?;
-    let mut conversion = Conversion::quantize(&checkpoint, args.to, importance.as_ref())?;
+    let mut conversion = Conversion::quantize(&checkpoint, to, importance.as_ref())?;
     for (name, dtype) in &args.overrides {
         conversion.set_type(name, *dtype)?;
     }
@@ -88,7 +114,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     write(
         "quantizing {bar:32} {bytes} of {total_bytes}, {eta} left",
         conversion,
-        &args.output,
+        &output,
         &args.write,
         &checkpoint,
     )

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
 mod bench;
+#[cfg(unix)]
+mod changed_files;
 mod chat;
 #[cfg(target_os = "linux")]
 mod chat_terminal;

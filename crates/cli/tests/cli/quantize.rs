@@ -87,3 +87,71 @@ fn files_are_whole_or_not_there() {
     assert_eq!(left, ["out.gguf"]);
     assert!(Path::new(&model).exists());
 }
+
+/// The words of llama.cpp's programs: no output, types by name or number, --outfile and --outtype.
+#[test]
+fn as_the_programs_of_llama_cpp() {
+    let folder = temporary("as-llama-cpp");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir(&folder).unwrap();
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (directory, model) = (fixture("models/llama-wide"), path("in.gguf"));
+    stdout(&run(&["convert", &directory, "--outfile", &model, "--outtype", "F16"]));
+    let types = |file: &str| stdout(&run(&["inspect", file]));
+    assert!(types(&model).contains("F16"));
+    for (word, name) in [("q4_k_m", "Q4_K_M"), ("7", "Q8_0")] {
+        stdout(&run(&["quantize", &model, word]));
+        let beside = path(&format!("ggml-model-{name}.gguf"));
+        let named = path("out.gguf");
+        stdout(&run(&["quantize", &model, &named, name, "--force"]));
+        assert_eq!(fs::read(&beside).unwrap(), fs::read(&named).unwrap(), "{word}");
+    }
+    let said = refused(&["quantize", &model, "q9"], 1);
+    assert!(said.contains("q9 is no type") && said.contains("Q4_K_M"), "{said}");
+    refused(&["convert", &directory], 2);
+    refused(&["convert", &directory, &model, "--outfile", &model], 2);
+    // a directory without a tokenizer
+    for name in ["config.json", "model.safetensors"] {
+        fs::copy(Path::new(&directory).join(name), folder.join(name)).unwrap();
+    }
+    let said = run(&["convert", folder.to_str().unwrap(), &path("silent.gguf")]);
+    assert!(said.status.success(), "{said:?}");
+    assert!(String::from_utf8_lossy(&said.stderr).contains("has no tokenizer.json"), "{said:?}");
+}
+
+/// An adapter of PEFT as a GGUF file.
+#[test]
+fn adapters() {
+    let folder = temporary("adapter-to-convert");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir(&folder).unwrap();
+    let base = fixture("models/llama3");
+    let config = fs::read_to_string(Path::new(&base).join("config.json")).unwrap();
+    let config: serde_json::Value = serde_json::from_str(&config).unwrap();
+    let size = |key: &str| config[key].as_u64().unwrap() as usize;
+    let hidden = size("hidden_size");
+    let inputs = size("num_attention_heads") * size("head_dim");
+    let (a, b) = (vec![0.25f32; 2 * inputs], vec![0.5f32; 2 * hidden]);
+    let data: Vec<u8> = a.iter().chain(&b).flat_map(|value| value.to_le_bytes()).collect();
+    let module = "base_model.model.model.layers.0.self_attn.o_proj";
+    let half = 4 * a.len();
+    let header = serde_json::json!({
+        format!("{module}.lora_A.weight"): {"dtype": "F32", "shape": [2, inputs], "data_offsets": [0, half]},
+        format!("{module}.lora_B.weight"): {"dtype": "F32", "shape": [hidden, 2], "data_offsets": [half, data.len()]},
+    });
+    let header = header.to_string();
+    let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat();
+    fs::write(folder.join("adapter_model.safetensors"), file).unwrap();
+    let settings = r#"{"peft_type": "LORA", "r": 2, "lora_alpha": 4}"#;
+    fs::write(folder.join("adapter_config.json"), settings).unwrap();
+    let (adapter, out) = (folder.to_str().unwrap(), new_file("adapter.gguf"));
+    let said = refused(&["convert", adapter, &out], 1);
+    assert!(said.contains("--base MODEL"), "{said}");
+    let said = refused(&["convert", adapter, &out, "--base", &base, "--type", "q8_0"], 1);
+    assert!(said.contains("f32, f16 or bf16"), "{said}");
+    stdout(&run(&["convert", adapter, &out, "--base", &base]));
+    let gguf = format!("{base}/model.gguf");
+    let (found, expected) = (logits(&gguf, &["--lora", &out]), logits(&gguf, &["--lora", adapter]));
+    assert_eq!(found, expected);
+    assert_ne!(found, logits(&gguf, &[]));
+}

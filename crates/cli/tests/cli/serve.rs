@@ -15,14 +15,14 @@ use super::{pelton, temporary};
 const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny/pelton-tiny.gguf");
 
 /// A server in a process of its own, on any port.
-struct Server {
-    child: Child,
+pub(super) struct Server {
+    pub(super) child: Child,
     errors: BufReader<ChildStderr>,
     address: String,
 }
 
 impl Server {
-    fn start(args: &[&str]) -> Self {
+    pub(super) fn start(args: &[&str]) -> Self {
         Self::start_with(args, &[])
     }
 
@@ -49,7 +49,7 @@ impl Server {
     }
 
     /// Sends a request without waiting for the response.
-    fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> TcpStream {
+    pub(super) fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let (host, len) = (&self.address, body.len());
@@ -71,7 +71,13 @@ impl Server {
     }
 
     /// The status and the body of a response.
-    fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+    pub(super) fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &str,
+    ) -> (u16, String) {
         let mut stream = self.send(method, path, headers, body);
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
@@ -79,13 +85,13 @@ impl Server {
         (head[9..12].parse().unwrap(), body.to_owned())
     }
 
-    fn get(&self, path: &str) -> Value {
+    pub(super) fn get(&self, path: &str) -> Value {
         let (status, body) = self.request("GET", path, "", "");
         assert_eq!(status, 200, "{body}");
         serde_json::from_str(&body).unwrap()
     }
 
-    fn post(&self, path: &str, body: &Value) -> Value {
+    pub(super) fn post(&self, path: &str, body: &Value) -> Value {
         let (status, body) = self.request("POST", path, "", &body.to_string());
         assert_eq!(status, 200, "{body}");
         serde_json::from_str(&body).unwrap()

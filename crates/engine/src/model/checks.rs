@@ -14,13 +14,21 @@ use crate::{
 const TOKEN_BYTES: usize = 64;
 
 impl Model {
-    /// Whether the model still answers. It is given up after three failed passes in a row.
+    /// Whether the model still answers. It is given up after three failed passes in a row, and when one of its files was
+    /// cut or written to.
     ///
     /// # Errors
     ///
     /// [`Error::Gone`] with the reason if it was given up.
     pub fn check(&self) -> Result<(), Error> {
         self.shared.check()
+    }
+
+    /// The files whose bytes its passes read, which must not change; none where the load has copied all weights. It
+    /// needs the feature `unstable`.
+    #[cfg(feature = "unstable")]
+    pub fn files(&self) -> &pelton_weights::MappedFiles {
+        &self.loaded.files
     }
 
     /// Checks that texts of so many bytes can fit into the context, which is known without their

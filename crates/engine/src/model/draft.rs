@@ -91,8 +91,10 @@ fn resources(
         snapshots: 0,
         ..target.clone()
     };
-    let executable = backend.load(plan.clone(), checkpoint, limits.clone(), progress)?;
-    let runner = Runner::new(executable);
+    let executable =
+        backend.load(plan.clone(), Arc::clone(&checkpoint), limits.clone(), progress)?;
+    checkpoint.check_files()?;
+    let runner = Runner::new(executable, checkpoint.files());
     let kv = KvCache::new(&plan.groups, &limits.pages, None, runner.pipeline.phases_agree);
     Ok(Resources { runner, kv, limits, plan, loras: Vec::new() })
 }

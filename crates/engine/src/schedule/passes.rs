@@ -309,6 +309,9 @@ impl Scheduler {
 
     /// Fails the requests of a pass.
     pub(super) fn fail_pass(&mut self, work: &Work, error: &Error) {
+        if let Error::Weights(_) = error {
+            return self.lose_file(error);
+        }
         let reason = match error {
             Error::Pass(reason) => reason.clone(),
             other => other.to_string(),

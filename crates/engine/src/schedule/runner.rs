@@ -9,21 +9,36 @@ use std::{
 };
 
 use pelton_graph::{Executable, Outputs, Pass, Pipeline, Profile, Sample, Ticket};
+use pelton_weights::MappedFiles;
 
-use crate::Error;
+use crate::{Error, files::FileWatch};
 
 /// An executable whose failures, panics included, are sentences.
 pub(crate) struct Runner {
     executable: Box<dyn Executable>,
     pub(crate) pipeline: Pipeline,
+    /// The files whose bytes it reads.
+    files: FileWatch,
     /// Passes that were submitted and not taken.
     tickets: Vec<Ticket>,
 }
 
 impl Runner {
-    pub(crate) fn new(executable: Box<dyn Executable>) -> Self {
+    /// An executable of a model with these files.
+    pub(crate) fn new(executable: Box<dyn Executable>, files: &MappedFiles) -> Self {
         let pipeline = executable.pipeline();
-        Self { executable, pipeline, tickets: Vec::new() }
+        let files = FileWatch::of(&*executable, files);
+        Self { executable, pipeline, files, tickets: Vec::new() }
+    }
+
+    /// The files whose bytes it reads.
+    pub(crate) fn files(&self) -> &MappedFiles {
+        self.files.files()
+    }
+
+    /// Whether the files are those that were loaded, which the system is asked for.
+    pub(crate) fn check_files(&mut self) -> Result<(), Error> {
+        self.files.check_now()
     }
 
     /// Makes the two executables partners, whose passes read each other's tokens and hidden states.
@@ -67,11 +82,13 @@ impl Runner {
         guard(|| self.executable.set_adapters(slot, loras))
     }
 
-    /// Waits for the oldest pass.
+    /// Waits for the oldest pass. Its results are none if a file of the model has changed.
     pub(crate) fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error> {
         self.tickets.retain(|&other| other != ticket);
-        let executable = &mut self.executable;
-        guard(|| executable.take(ticket))
+        let Self { executable, files, .. } = self;
+        let outputs = guard(|| executable.take(ticket));
+        files.check()?;
+        outputs
     }
 
     /// Waits for all passes and drops their results.

@@ -251,6 +251,11 @@ impl Scheduler {
 
     /// Accepts a request.
     pub(crate) fn accept(&mut self, mut sequence: Sequence) {
+        if self.gone.is_none()
+            && let Err(error) = self.resources.runner.check_files()
+        {
+            self.lose_file(&error);
+        }
         if let Some(reason) = &self.gone {
             return sequence.goal.fail(Error::Gone(reason.clone()));
         }
@@ -388,6 +393,12 @@ impl Scheduler {
         if self.failures >= FAILURES_MAX {
             self.give_up(reason.to_owned());
         }
+    }
+
+    /// Gives the model up because one of its files has changed.
+    pub(super) fn lose_file(&mut self, error: &Error) {
+        tracing::error!(%error, "the model is given up");
+        self.give_up(error.to_string());
     }
 
     /// Fails all requests, now and later.

@@ -117,6 +117,7 @@ impl SpeechModel {
     /// Waits for the oldest pass of the encoder, over these windows.
     fn finish_encoder(&mut self, ticket: Ticket, windows: &[Window]) -> Result<(), Error> {
         let outputs = self.executable.take(ticket)?;
+        self.files.check()?;
         if self.alignment_width > 0 {
             let keys = outputs.hidden.chunks_exact(self.positions * self.alignment_width);
             for (window, keys) in windows.iter().zip(keys) {

@@ -178,7 +178,7 @@ impl SpeechModel {
         keeps: bool,
         filters: Option<&Filters<'_>>,
     ) -> Result<Vec<f32>, Error> {
-        let Self { executable, hypotheses, windows, logits, groups, vocab, .. } = self;
+        let Self { executable, files, hypotheses, windows, logits, groups, vocab, .. } = self;
         let mut edits = Vec::new();
         for of in rows.chunk_by(|a, b| a.hypothesis == b.hypothesis) {
             let slot = of[0].hypothesis.0;
@@ -224,6 +224,7 @@ impl SpeechModel {
             None => (*vocab, executable.submit(&pass)?),
         };
         let outputs = executable.take(ticket)?;
+        files.check()?;
         for ((_, result), from) in wanted().zip(outputs.logits.chunks_exact(width)) {
             logits[result * width..(result + 1) * width].copy_from_slice(from);
         }

@@ -3,8 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use pelton_graph::{
-    Backend, BuildOptions, Executable, Limits, OutputKind, Plan, Ranking, Weight, build_with,
-    pages_for,
+    Backend, BuildOptions, Executable, Limits, Plan, Ranking, Weight, build_with, pages_for,
 };
 use pelton_speech::{
     Alignment, Append, Filters, Hypothesis, Ranked, Recognizer, Sizes, Vocabulary, Window,
@@ -15,7 +14,7 @@ use pelton_weights::Checkpoint;
 use super::options::SpeechOptions;
 use super::pages::Pages;
 use super::state::{Branch, Encoded};
-use crate::Error;
+use crate::{Error, files::FileWatch, results::results};
 
 /// Windows of one pass of the encoder at most.
 const WINDOWS_PER_PASS: usize = 16;
@@ -39,6 +38,8 @@ pub(super) struct Groups {
 /// `pelton-speech`. One caller at a time has it.
 pub struct SpeechModel {
     pub(super) executable: Box<dyn Executable>,
+    /// The files whose bytes it reads.
+    pub(super) files: FileWatch,
     checkpoint: Arc<Checkpoint>,
     tokenizer: Option<Arc<Tokenizer>>,
     /// The special tokens, found at the first use.
@@ -83,11 +84,7 @@ impl SpeechModel {
         let Some(encoder) = plan.encoder else {
             return Err(Error::Output {
                 file: checkpoint.name().to_owned(),
-                found: match plan.output {
-                    OutputKind::Logits => "logits of tokens, from which text is generated",
-                    OutputKind::Embedding => "embeddings",
-                    OutputKind::Scores => "relevance scores",
-                },
+                found: results(plan.output),
                 expected: "the text of speech, as Whisper",
             });
         };
@@ -107,13 +104,18 @@ impl SpeechModel {
         let limits = limits(&plan, groups, windows_per_pass, options);
         let head_dim = plan.caches.first().map_or(1, |cache| cache.key_dim);
         let checkpoint = Arc::new(checkpoint);
+        let executable = backend.load(
+            plan.clone(),
+            Arc::clone(&checkpoint),
+            limits.clone(),
+            &mut |done, total| options.report(done, total),
+        )?;
+        // weights of a file that was cut meanwhile are zeros
+        checkpoint.check_files()?;
+        let files = FileWatch::of(&*executable, checkpoint.files());
         let loaded = Self {
-            executable: backend.load(
-                plan.clone(),
-                Arc::clone(&checkpoint),
-                limits.clone(),
-                &mut |done, total| options.report(done, total),
-            )?,
+            executable,
+            files,
             checkpoint,
             tokenizer,
             vocabulary: OnceLock::new(),
@@ -158,6 +160,13 @@ impl SpeechModel {
     #[cfg(feature = "unstable")]
     pub fn checkpoint(&self) -> &Checkpoint {
         &self.checkpoint
+    }
+
+    /// The files whose bytes it reads, which must not change; none where the load has copied all weights. It needs the
+    /// feature `unstable`.
+    #[cfg(feature = "unstable")]
+    pub fn files(&self) -> &pelton_weights::MappedFiles {
+        self.files.files()
     }
 
     /// The name of the file that the model came from.

@@ -344,6 +344,11 @@ impl GpuExecutable {
 }
 
 impl Executable for GpuExecutable {
+    fn reads_files(&self) -> bool {
+        // weights in the CPU's memory come from the file in each pass
+        self.host.is_some()
+    }
+
     fn pipeline(&self) -> Pipeline {
         let alone = self.host.is_none();
         Pipeline {

@@ -204,23 +204,39 @@ impl Entry {
     /// Unloads the model: new requests wait, running ones end, then its memory is freed. Whether it
     /// was loaded. It goes on if the caller stops waiting.
     pub(crate) async fn unload(self: &Arc<Self>) -> bool {
-        let begins = self.begin_unload(|_| true);
+        let begins = self.begin_unload(|_, _| true);
+        self.unloaded().await;
+        begins
+    }
+
+    /// Unloads the model if one of its files has changed, as [`unload`](Self::unload).
+    pub(super) async fn unload_changed(self: &Arc<Self>) {
+        self.begin_unload(|_, state| match state {
+            State::Loaded(served) => served.check_files().is_err(),
+            _ => false,
+        });
+        self.unloaded().await;
+    }
+
+    /// Waits for the end of an unload that runs.
+    async fn unloaded(&self) {
         let mut states = self.state.subscribe();
         // an error means that nobody is there to unload
         let _ = states.wait_for(|state| !matches!(state, State::Unloading)).await;
-        begins
     }
 
     /// Begins to unload the model if nothing has used it for its time.
     pub(super) fn unload_if_idle(self: &Arc<Self>) {
-        self.begin_unload(|entry| entry.users() == 0 && entry.expires_in() == Some(Duration::ZERO));
+        self.begin_unload(|entry, _| {
+            entry.users() == 0 && entry.expires_in() == Some(Duration::ZERO)
+        });
     }
 
     /// Begins to unload a loaded model, and forgets a failed load, if `wanted`.
-    fn begin_unload(self: &Arc<Self>, wanted: impl FnOnce(&Self) -> bool) -> bool {
+    fn begin_unload(self: &Arc<Self>, wanted: impl FnOnce(&Self, &State) -> bool) -> bool {
         let (mut taken, mut begins) = (None, false);
         self.state.send_if_modified(|state| {
-            begins = matches!(state, State::Loaded(_) | State::Failed(_)) && wanted(self);
+            begins = matches!(state, State::Loaded(_) | State::Failed(_)) && wanted(self, state);
             if begins {
                 match std::mem::replace(state, State::Unloading) {
                     State::Loaded(served) => taken = Some(served),

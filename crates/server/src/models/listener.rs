@@ -9,6 +9,7 @@ use std::time::Duration;
 use pelton::{
     Error, SpeechModel, Status,
     speech::{Observer, Samples, Transcript, Transcription},
+    weights::MappedFiles,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -20,6 +21,8 @@ const RETRY: Duration = Duration::from_secs(5);
 /// A loaded model that recognizes speech.
 pub(crate) struct Listener {
     model: Mutex<SpeechModel>,
+    /// The files that the model reads.
+    files: MappedFiles,
     turn: Arc<Semaphore>,
     /// Requests that wait.
     waiting: AtomicUsize,
@@ -48,7 +51,8 @@ impl Listener {
     /// A model for which at most `most` requests wait.
     pub(crate) fn new(model: SpeechModel, most: usize, conditions: bool) -> Self {
         let (turn, waiting) = (Arc::new(Semaphore::new(1)), AtomicUsize::new(0));
-        Self { model: Mutex::new(model), turn, waiting, most, conditions }
+        let files = model.files().clone();
+        Self { model: Mutex::new(model), files, turn, waiting, most, conditions }
     }
 
     /// Waits for the turn of a request, which comes in the order of arrival. A request that is dropped
@@ -82,6 +86,11 @@ impl Listener {
             Ok(mut model) => model.transcribe(audio, options, observer),
             Err(_) => Err(Error::Stopped),
         }
+    }
+
+    /// Whether the files of the model are those that it was loaded from.
+    pub(crate) fn check_files(&self) -> Result<(), pelton::weights::Error> {
+        self.files.check()
     }
 
     /// The load at the moment.

@@ -174,11 +174,20 @@ impl Registry {
 
     async fn lease_of(&self, name: Option<&str>, kind: Kind) -> Result<Lease, ApiError> {
         let entry = self.find(name, kind)?;
+        let mut is_second = false;
         loop {
             self.load(&entry).await?;
             // it may be unloaded between the two
-            if let Some(lease) = entry.lease() {
-                return Ok(lease);
+            let Some(lease) = entry.lease() else { continue };
+            match lease.check_files() {
+                Err(error) if !is_second => {
+                    let model = &entry.config.name;
+                    tracing::warn!(model, error, "the model is loaded again");
+                    drop(lease);
+                    entry.unload_changed().await;
+                    is_second = true;
+                }
+                _ => return Ok(lease),
             }
         }
     }

@@ -104,6 +104,17 @@ impl Served {
         }
     }
 
+    /// Whether the files of the model are those that it was loaded from.
+    ///
+    /// # Errors
+    /// A sentence with the name of one that was cut or written to since.
+    pub(crate) fn check_files(&self) -> Result<(), String> {
+        let replicas = self.replicas.iter().flat_map(Replicas::all);
+        let of_text = replicas.map(|replica| replica.model.files().check());
+        let of_speech = self.listener.iter().map(Listener::check_files);
+        of_text.chain(of_speech).collect::<Result<(), _>>().map_err(|error| error.to_string())
+    }
+
     /// Frees the model's memory, after the passes that run. Blocks until then.
     pub(crate) fn close(mut self) {
         drop((self.replicas.take(), self.listener.take()));

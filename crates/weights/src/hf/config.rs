@@ -79,6 +79,12 @@ impl Stated {
         Ok(Self { all, class: class.unwrap_or_default(), model_type, outer_type })
     }
 
+    /// A model of which the sizes are known and nothing else.
+    pub(super) fn of_sizes(all: Object) -> Self {
+        let (class, model_type, outer_type) = Default::default();
+        Self { all, class, model_type, outer_type }
+    }
+
     /// As [`Config::default_of`].
     pub(super) fn default_of(&self, key: &str) -> Option<Value> {
         default_of([&self.model_type, &self.outer_type], key)

@@ -8,7 +8,7 @@ use pelton_quant::DType;
 use super::config::Config;
 use super::family::Family;
 use super::float8;
-use super::gather::View;
+use super::gather::{View, joined};
 use super::mlx::{self, Loaded};
 use super::mxfp4;
 use super::packed;
@@ -163,8 +163,8 @@ impl<'a> Converter<'a> {
         embedding.is_some_and(|embedding| embedding.bytes == output.bytes)
     }
 
-    /// The name in GGUF of a module's weight, which must be the same matrix there.
-    pub(super) fn unchanged(&self, module: &str) -> Result<String, Problem> {
+    /// The place of a module's weight in GGUF: the prefix of its block, its name, and how it becomes that.
+    pub(super) fn place_of(&self, module: &str) -> Result<(String, String, How), Problem> {
         let source = Source {
             name: format!("{module}.weight"),
             stored: Stored::F32,
@@ -172,10 +172,11 @@ impl<'a> Converter<'a> {
             bytes: Bytes::new(),
         };
         match self.place(&source)? {
-            Some(Place { prefix, matched }) if matches!(matched.rule.how, How::Keep) => {
-                Ok(format!("{prefix}{}{}", matched.rule.to, matched.suffix))
+            Some(Place { prefix, matched }) => {
+                let name = format!("{prefix}{}{}", matched.rule.to, matched.suffix);
+                Ok((prefix, name, matched.rule.how))
             }
-            _ => Err(fault_of(&source, "is not one matrix of the model's checkpoint".to_owned())),
+            None => Err(fault_of(&source, "is no part of the model".to_owned())),
         }
     }
 
@@ -405,18 +406,6 @@ fn entry(
     let shape: Vec<_> = shape.iter().rev().copied().collect();
     TensorEntry::new(name, dtype, &shape, bytes)
         .ok_or_else(|| fault_of(source, format!("has shape {shape:?}, expected 1 to 4 dimensions")))
-}
-
-/// The elements of several views, one after another.
-fn joined(views: &[View], bytes: &Bytes, size: usize) -> Bytes {
-    if let [view] = views {
-        return view.take(bytes, size);
-    }
-    let mut out = BytesMut::with_capacity(views.iter().map(View::len).sum::<usize>() * size);
-    for view in views {
-        out.extend_from_slice(&view.take(bytes, size));
-    }
-    out.freeze()
 }
 
 /// All elements, changed by `change`, as f32.

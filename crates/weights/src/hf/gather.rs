@@ -122,6 +122,18 @@ fn copy(dims: &[(usize, usize)], start: usize, bytes: &[u8], size: usize, out: &
     }
 }
 
+/// The elements of several views, one after another.
+pub(super) fn joined(views: &[View], bytes: &Bytes, size: usize) -> Bytes {
+    if let [view] = views {
+        return view.take(bytes, size);
+    }
+    let mut out = BytesMut::with_capacity(views.iter().map(View::len).sum::<usize>() * size);
+    for view in views {
+        out.extend_from_slice(&view.take(bytes, size));
+    }
+    out.freeze()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,14 +1,13 @@
 //! JSON files of bounded size, and objects with typed lookups.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
-use std::io::{self, Read};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 
-use crate::{Error, Problem, foreign};
+pub(super) use crate::read::read;
+use crate::{Error, Problem};
 
 /// Limit of configuration files in bytes: `config.json`, `tokenizer_config.json` and the like.
 /// Published ones are below 100 KiB, with lists of added tokens below 4 MiB.
@@ -19,30 +18,6 @@ pub(super) const TOKENIZER_BYTES: u64 = 256 << 20;
 
 /// Limit of `model.safetensors.index.json` in bytes; published ones are below 20 MiB.
 pub(super) const INDEX_BYTES: u64 = 64 << 20;
-
-/// Reads a regular file of at most `limit` bytes.
-pub(super) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
-    let rejected = |problem| Error::at(path, problem);
-    let about = fs::metadata(path).map_err(|error| rejected(Problem::Read(error)))?;
-    if !about.is_file() {
-        return Err(rejected(Problem::Read(io::Error::other("not a regular file"))));
-    }
-    let too_large = |found| rejected(Problem::FileSize { found, limit });
-    if about.len() > limit {
-        return Err(too_large(about.len()));
-    }
-    let file = File::open(path).map_err(|error| rejected(Problem::Read(error)))?;
-    let mut bytes = Vec::new();
-    // The file may have grown since.
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| rejected(Problem::Read(error)))?;
-    if bytes.len() as u64 > limit {
-        return Err(too_large(bytes.len() as u64));
-    }
-    match foreign::lfs_pointer(&bytes) {
-        Some(pointer) => Err(rejected(pointer)),
-        None => Ok(bytes),
-    }
-}
 
 /// Reads and parses a JSON file. The parser rejects values nested more than 128 deep.
 pub(super) fn parse<T: serde::de::DeserializeOwned>(path: &Path, limit: u64) -> Result<T, Error> {

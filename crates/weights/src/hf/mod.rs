@@ -40,6 +40,7 @@ mod whisper;
 
 use std::path::Path;
 
+use crate::map::OpenFiles;
 use crate::{Error, Problem};
 use common_keys::COMMON;
 use config::{Config, Stated};
@@ -54,10 +55,10 @@ use rope::{Rope, Scaling};
 pub(crate) use contents::Contents;
 
 /// Reads a directory.
-pub(crate) fn open(folder: &Path) -> Result<Contents, Error> {
+pub(crate) fn open(folder: &Path, files: &mut OpenFiles) -> Result<Contents, Error> {
     let stated = Stated::read(&folder.join("config.json"))?;
     if whisper::is_whisper(&stated) {
-        return whisper::open(folder, &stated);
+        return whisper::open(folder, &stated, files);
     }
     let family = family_of(&stated)?;
     let mut config = Config::new(stated)?;
@@ -86,14 +87,14 @@ pub(crate) fn open(folder: &Path) -> Result<Contents, Error> {
         _ => config.head_dim,
     };
     let mut tensors = rope_tensors::tensors(&config, &rope, head_dim)?;
-    let mut stored = shards::open(folder)?;
+    let mut stored = shards::open(folder, files)?;
     let file = folder.display().to_string();
     if reranker::is_reranker(folder, family, &config)? {
         tensors.push(reranker::head(folder, &mut config, &mut stored.by_name, &mut out)?);
     }
     tensors.extend(Converter::new(family, &config, &file, stored.by_name).tensors()?);
     unread::check(&config, architecture, &tensors)?;
-    tensors.extend(sentence::dense(folder, architecture, &mut out)?);
+    tensors.extend(sentence::dense(folder, architecture, &mut out, files)?);
     Ok(Contents { metadata: out.entries(), tensors, file_bytes: stored.file_bytes })
 }
 

@@ -8,7 +8,7 @@ use super::json::{CONFIG_BYTES, Object, parse};
 use super::keys::Out;
 use super::safetensors;
 use crate::gguf::TensorEntry;
-use crate::map::map_file;
+use crate::map::OpenFiles;
 use crate::{Error, Problem};
 
 /// The folders of the modules of a kind, by `modules.json`.
@@ -76,6 +76,7 @@ pub(super) fn dense(
     folder: &Path,
     architecture: &str,
     out: &mut Out,
+    files: &mut OpenFiles,
 ) -> Result<Vec<TensorEntry>, Error> {
     let mut tensors = Vec::new();
     for (module, name) in folders(folder, "Dense")?.into_iter().zip(["dense_2", "dense_3"]) {
@@ -91,7 +92,7 @@ pub(super) fn dense(
 
         let path = module.join("model.safetensors");
         let rejected = |problem| Error::at(&path, problem);
-        let bytes = map_file(&path).map_err(rejected)?;
+        let bytes = files.map(&path).map_err(rejected)?;
         for source in safetensors::parse(&bytes).map_err(rejected)? {
             let fault = |fault: String| {
                 rejected(Problem::SafetensorsTensor { tensor: source.name.clone(), fault })

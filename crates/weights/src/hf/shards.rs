@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use super::json::{INDEX_BYTES, parse as parse_json};
 use super::safetensors;
 use super::stored::Source;
-use crate::map::{is_missing, map_file};
+use crate::map::{OpenFiles, is_missing};
 use crate::{Error, Problem};
 
 const SINGLE: &str = "model.safetensors";
@@ -26,11 +26,11 @@ pub(super) struct Tensors {
 }
 
 /// Opens `model.safetensors` or, if there is none, the files of the index.
-pub(super) fn open(folder: &Path) -> Result<Tensors, Error> {
+pub(super) fn open(folder: &Path, files: &mut OpenFiles) -> Result<Tensors, Error> {
     let single = folder.join(SINGLE);
     if single.is_file() {
         let mut tensors = Tensors { by_name: HashMap::new(), file_bytes: 0 };
-        tensors.add(&single)?;
+        tensors.add(&single, files)?;
         return Ok(tensors);
     }
     let path = folder.join(INDEX);
@@ -39,28 +39,31 @@ pub(super) fn open(folder: &Path) -> Result<Tensors, Error> {
     }
     let index: Index = parse_json(&path, INDEX_BYTES)?;
     let rejected = |fault: String| Error::at(&path, Problem::Index { fault });
-    let mut files: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut shards: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (tensor, file) in &index.weight_map.0 {
         if Path::new(file).file_name() != Some(file.as_ref()) || file.contains(['/', '\\', ':']) {
             return Err(rejected(format!(
                 "tensor {tensor:?} is in {file:?}, expected a file name"
             )));
         }
-        files.entry(file).or_default().push(tensor);
+        shards.entry(file).or_default().push(tensor);
     }
-    if files.is_empty() || files.len() > MAX_FILES {
-        return Err(rejected(format!("it names {} files, expected 1 to {MAX_FILES}", files.len())));
+    if shards.is_empty() || shards.len() > MAX_FILES {
+        return Err(rejected(format!(
+            "it names {} files, expected 1 to {MAX_FILES}",
+            shards.len()
+        )));
     }
-    let mut missing = files.keys().filter(|file| is_missing(&folder.join(file)));
+    let mut missing = shards.keys().filter(|file| is_missing(&folder.join(file)));
     if let Some(first) = missing.next() {
-        let (missing, count) = (1 + missing.count() as u64, files.len() as u64);
+        let (missing, count) = (1 + missing.count() as u64, shards.len() as u64);
         let first = (*first).to_owned();
         return Err(Error::at(folder, Problem::MissingShards { missing, count, first }));
     }
     let mut tensors = Tensors { by_name: HashMap::new(), file_bytes: 0 };
-    for (file, names) in files {
+    for (file, names) in shards {
         let shard: PathBuf = folder.join(file);
-        let own = tensors.add(&shard)?;
+        let own = tensors.add(&shard, files)?;
         for name in names {
             if !own.contains(name) {
                 return Err(rejected(format!("tensor {name:?} is not in {file:?}")));
@@ -72,9 +75,9 @@ pub(super) fn open(folder: &Path) -> Result<Tensors, Error> {
 
 impl Tensors {
     /// Adds the tensors of a file and returns their names.
-    fn add(&mut self, path: &Path) -> Result<HashSet<String>, Error> {
+    fn add(&mut self, path: &Path, files: &mut OpenFiles) -> Result<HashSet<String>, Error> {
         let rejected = |problem| Error::at(path, problem);
-        let bytes = map_file(path).map_err(rejected)?;
+        let bytes = files.map(path).map_err(rejected)?;
         self.file_bytes += bytes.len() as u64;
         let mut names = HashSet::new();
         for source in safetensors::parse(&bytes).map_err(rejected)? {

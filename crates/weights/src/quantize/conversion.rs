@@ -6,8 +6,9 @@ use std::thread;
 use pelton_quant::DType;
 
 use super::choice::{self, Entry, Facts, fitting, is_convolution, is_exempt, is_float};
-use super::rows::{HeadOrder, Rows};
+use super::rows::Rows;
 use super::{Importance, Quantize};
+use crate::interleaved::{HeadOrder, heads_of};
 use crate::{Checkpoint, Error, GgufWriter, Problem, Source, Tensor, Value};
 
 /// The number of threads that encode if none is given.
@@ -17,11 +18,6 @@ pub(super) fn default_threads() -> usize {
 
 /// The version of the block layouts, `GGML_QNT_VERSION` in `ggml.h`.
 const QUANTIZATION_VERSION: u32 = 2;
-
-/// Architectures in whose GGUF files the two halves of a head's rows are interleaved, as
-/// llama.cpp's rotary embedding of them expects it.
-const INTERLEAVED: [&str; 7] =
-    ["llama", "mistral3", "smollm3", "granite", "granitemoe", "minicpm", "internlm2"];
 
 /// A GGUF file to be made of a checkpoint: the type of each tensor.
 ///
@@ -168,8 +164,15 @@ impl<'a> Conversion<'a> {
     /// model's tensors that are done and all of them.
     ///
     /// # Errors
-    /// If a tensor has values that its type cannot represent, such as NaN, or if `out` fails.
-    pub fn write<W: Write>(&self, out: W, mut progress: impl FnMut(u64, u64)) -> Result<W, Error> {
+    /// If a tensor has values that its type cannot represent, such as NaN, or if `out` fails. Also if a file of the
+    /// model has changed since it was opened.
+    pub fn write<W: Write>(&self, out: W, progress: impl FnMut(u64, u64)) -> Result<W, Error> {
+        let written = self.write_all(out, progress);
+        // a write of bytes that a cut file no longer has fails with another error
+        self.model.check_files().and(written)
+    }
+
+    fn write_all<W: Write>(&self, out: W, mut progress: impl FnMut(u64, u64)) -> Result<W, Error> {
         let rejected = |problem| self.model.metadata().error(problem);
         let mut writer = GgufWriter::new();
         self.set_keys(&mut writer).map_err(rejected)?;
@@ -225,25 +228,18 @@ impl<'a> Conversion<'a> {
     /// The order of a tensor's rows, if it is not that of the model.
     fn order_of(&self, tensor: &Tensor<'_>) -> Result<Option<HeadOrder>, Error> {
         let metadata = self.model.metadata();
-        let architecture = metadata.string("general.architecture")?;
-        if self.model.source() != Source::HuggingFace || !INTERLEAVED.contains(&architecture) {
+        if self.model.source() != Source::HuggingFace {
             return Ok(None);
         }
-        let size = |key: &str| metadata.opt_usize(&format!("{architecture}.attention.{key}"));
-        let heads = match tensor.name {
-            name if name.contains(".attn_q.") => size("head_count")?,
-            name if name.contains(".attn_k.") => size("head_count_kv")?
-                .map_or_else(|| size("head_count"), |heads| Ok(Some(heads)))?,
-            _ => None,
-        };
+        let heads = heads_of(metadata, tensor.name)?;
         let Some(heads) = heads else { return Ok(None) };
         let rows = if tensor.shape.len() < 2 { tensor.row_len() } else { tensor.rows() };
-        if heads == 0 || !rows.is_multiple_of(2 * heads) {
+        let Some(order) = HeadOrder::new(rows, heads) else {
             let fault = format!("{rows} rows are no whole number of pairs in {heads} heads");
             let (tensor, dtype) = (tensor.name.to_owned(), tensor.dtype);
             return Err(metadata.error(Problem::Quantize { tensor, dtype, fault }));
-        }
-        Ok(Some(HeadOrder { half: rows / heads / 2 }))
+        };
+        Ok(Some(order))
     }
 }
 

@@ -1,9 +1,9 @@
 //! The importance of the columns of a model's matrices: the mean squares of their inputs on some text.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 
+use crate::read::read;
 use crate::{Checkpoint, Error, Problem, Tensor};
 
 /// Bytes of an old file that are read at most.
@@ -31,11 +31,7 @@ impl Importance {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let rejected = |problem| Error::at(path, problem);
-        let length = fs::metadata(path).map_err(|e| rejected(Problem::Read(e)))?.len();
-        if length > MAX_BYTES {
-            return Err(rejected(Problem::FileSize { found: length, limit: MAX_BYTES }));
-        }
-        let bytes = fs::read(path).map_err(|e| rejected(Problem::Read(e)))?;
+        let bytes = read(path, MAX_BYTES)?;
         let of = match bytes.starts_with(b"GGUF") {
             true => from_gguf(&Checkpoint::from_bytes(&path.display().to_string(), bytes)?)
                 .map_err(rejected)?,

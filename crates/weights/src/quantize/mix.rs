@@ -95,6 +95,11 @@ impl Quantize {
         Self::all().find(|mix| mix.name() == name)
     }
 
+    /// The mixture with this number in `enum llama_ftype`.
+    pub fn from_file_type(number: u32) -> Option<Self> {
+        Self::all().find(|mix| mix.file_type() == number)
+    }
+
     /// The names of all mixtures, for an error message.
     pub fn names() -> String {
         TABLE.map(|(_, name, ..)| name).join(", ")

@@ -4,6 +4,7 @@ use std::thread;
 
 use pelton_quant::{DType, decode, encode, encode_weighted};
 
+use crate::interleaved::HeadOrder;
 use crate::{Problem, Tensor};
 
 /// Bytes of a tensor that are encoded between two writes.
@@ -18,21 +19,6 @@ pub(super) struct Rows<'a> {
     pub(super) importance: Option<&'a [f32]>,
     pub(super) order: Option<HeadOrder>,
     pub(super) threads: usize,
-}
-
-/// The order of rows in GGUF files of some architectures: the two halves of a head's rows alternate.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HeadOrder {
-    /// Half of the rows of a head.
-    pub(super) half: usize,
-}
-
-impl HeadOrder {
-    /// The row of the original order that is row `row` of the file.
-    fn source(self, row: usize) -> usize {
-        let (head, within) = (row / (2 * self.half), row % (2 * self.half));
-        head * 2 * self.half + within % 2 * self.half + within / 2
-    }
 }
 
 impl Rows<'_> {

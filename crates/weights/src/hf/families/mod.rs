@@ -29,6 +29,12 @@ const ALL: &[&[Family]] = &[
 
 pub(super) use gemma::full_head_dim;
 
+/// The families whose models are of an architecture in GGUF.
+pub(super) fn families_of(architecture: &str) -> impl Iterator<Item = &'static Family> {
+    let all = ALL.iter().flat_map(|group| group.iter());
+    all.filter(move |family| family.architecture == architecture)
+}
+
 /// The family of a configuration.
 pub(super) fn family_of(stated: &Stated) -> Result<&'static Family, Error> {
     let mut all = ALL.iter().flat_map(|group| group.iter());

@@ -12,6 +12,7 @@ use super::config::Stated;
 use super::contents::{Contents, name_of};
 use super::json::{CONFIG_BYTES, Object};
 use super::{shards, unread};
+use crate::map::OpenFiles;
 use crate::metadata::Entries;
 use crate::value::array;
 use crate::whisper::{ALIGNMENT_HEADS, ARCHITECTURE, known_heads};
@@ -29,7 +30,11 @@ pub(super) fn is_whisper(stated: &Stated) -> bool {
 }
 
 /// Reads a directory.
-pub(super) fn open(folder: &Path, stated: &Stated) -> Result<Contents, Error> {
+pub(super) fn open(
+    folder: &Path,
+    stated: &Stated,
+    files: &mut OpenFiles,
+) -> Result<Contents, Error> {
     let sizes = config::sizes(&stated.all)?;
     config::check_features(folder, &sizes)?;
     let tokens = tokenizer::read(folder, sizes.vocab)?;
@@ -54,7 +59,7 @@ pub(super) fn open(folder: &Path, stated: &Stated) -> Result<Contents, Error> {
         metadata.insert(ALIGNMENT_HEADS, array(ValueType::I32, heads));
     }
     tokens.set(&mut metadata);
-    let stored = shards::open(folder)?;
+    let stored = shards::open(folder, files)?;
     let file = folder.display().to_string();
     let tensors =
         tensors::convert(stored.by_name, &sizes).map_err(|problem| Error::new(&file, problem))?;

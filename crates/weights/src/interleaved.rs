@@ -1,0 +1,46 @@
+//! Architectures whose rows of queries and keys have another order in GGUF files than in Hugging Face directories.
+
+use crate::{Error, Metadata};
+
+/// Architectures in whose GGUF files the two halves of a head's rows are interleaved, as
+/// llama.cpp's rotary embedding of them expects it.
+const INTERLEAVED: [&str; 7] =
+    ["llama", "mistral3", "smollm3", "granite", "granitemoe", "minicpm", "internlm2"];
+
+/// The number of heads of a tensor whose rows are interleaved in GGUF files; `None` if its rows are in one order
+/// everywhere.
+pub(crate) fn heads_of(metadata: &Metadata, tensor: &str) -> Result<Option<usize>, Error> {
+    let architecture = metadata.string("general.architecture")?;
+    if !INTERLEAVED.contains(&architecture) {
+        return Ok(None);
+    }
+    let size = |key: &str| metadata.opt_usize(&format!("{architecture}.attention.{key}"));
+    match tensor {
+        name if name.contains(".attn_q.") => size("head_count"),
+        name if name.contains(".attn_k.") => {
+            size("head_count_kv")?.map_or_else(|| size("head_count"), |heads| Ok(Some(heads)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The order of rows in GGUF files of these architectures: the two halves of a head's rows alternate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeadOrder {
+    /// Half of the rows of a head.
+    half: usize,
+}
+
+impl HeadOrder {
+    /// The order of `rows` rows of `heads` heads, which must be a whole number of pairs each.
+    pub(crate) fn new(rows: usize, heads: usize) -> Option<Self> {
+        let fits = heads > 0 && rows.is_multiple_of(heads.checked_mul(2)?);
+        fits.then(|| Self { half: rows / heads / 2 })
+    }
+
+    /// The row of the original order that is row `row` of the file.
+    pub(crate) fn source(self, row: usize) -> usize {
+        let (head, within) = (row / (2 * self.half), row % (2 * self.half));
+        head * 2 * self.half + within % 2 * self.half + within / 2
+    }
+}
