@@ -16,7 +16,7 @@ use llguidance::{
 use pelton_tokenizer::Tokenizer;
 use toktrie::{InferenceCapabilities, TokEnv};
 
-use crate::{Constraint, Error, Matcher, gbnf, lark, schema, vocabulary, work};
+use crate::{Constraint, Error, Matcher, gbnf, lark, numbers::Numbers, schema, vocabulary, work};
 
 /// The most bytes of a constraint's text.
 const BYTES_MAX: usize = 1 << 20;
@@ -111,7 +111,7 @@ impl Compiler {
         if let Some(matcher) = self.shared.cached(&key) {
             return Ok(matcher);
         }
-        let grammar = grammar(constraint)?;
+        let (grammar, numbers) = grammar(constraint, &key)?;
         // llguidance rolls no grammar back that counts tokens or stops at a text
         let rolls_back = match constraint {
             Constraint::Lark(text) => {
@@ -125,7 +125,7 @@ impl Compiler {
             if let Some(matcher) = shared.cached(&key) {
                 return Ok(matcher);
             }
-            let matcher = shared.compile(grammar, rolls_back)?;
+            let matcher = shared.compile(grammar, &numbers, rolls_back)?;
             let copy = matcher.copy();
             shared.keep(key, matcher);
             Ok(copy)
@@ -140,10 +140,20 @@ impl Compiler {
 }
 
 impl Shared {
-    fn compile(&self, grammar: TopLevelGrammar, rolls_back: bool) -> Result<Matcher, String> {
-        let compile = || llguidance::Matcher::new(self.factory.create_parser(grammar));
+    fn compile(
+        &self,
+        grammar: TopLevelGrammar,
+        numbers: &Numbers,
+        rolls_back: bool,
+    ) -> Result<Matcher, String> {
+        let compile = || {
+            let grammar = numbers.put(grammar, &self.environment, self.factory.limits())?;
+            let parser = self.factory.create_parser_from_init_default(grammar);
+            Ok::<_, String>(llguidance::Matcher::new(parser))
+        };
         let inner = catch_unwind(AssertUnwindSafe(compile))
-            .map_err(|_| "its compiler panicked".to_owned())?;
+            .map_err(|_| "its compiler panicked".to_owned())?
+            .map_err(|error| schema::reworded(&error))?;
         if let Some(error) = inner.get_error() {
             return Err(schema::reworded(&error));
         }
@@ -196,18 +206,24 @@ fn key(constraint: &Constraint) -> Result<String, Error> {
     Ok(key)
 }
 
-fn grammar(constraint: &Constraint) -> Result<TopLevelGrammar, Error> {
-    Ok(match constraint {
+/// The compiler's grammar, and the numbers of its schemas.
+fn grammar(constraint: &Constraint, key: &str) -> Result<(TopLevelGrammar, Numbers), Error> {
+    let mut numbers = Numbers::new(key);
+    let grammar = match constraint {
         Constraint::JsonSchema(schema) => {
-            TopLevelGrammar::from_json_schema(schema::checked(schema)?.0)
+            TopLevelGrammar::from_json_schema(schema::checked(schema, &mut numbers)?.0)
         }
         Constraint::JsonObject => TopLevelGrammar::from_json_schema(schema::object()),
         Constraint::Regex(regex) => TopLevelGrammar::from_regex(lark::regex(regex)?),
-        Constraint::Lark(grammar) => TopLevelGrammar::from_lark(lark::checked(grammar)?),
-        Constraint::Gbnf(grammar) => {
-            TopLevelGrammar::from_lark(lark::checked(&gbnf::gbnf_to_lark(grammar)?)?)
+        Constraint::Lark(grammar) => {
+            TopLevelGrammar::from_lark(lark::checked(grammar, &mut numbers)?)
         }
-    })
+        Constraint::Gbnf(grammar) => {
+            let grammar = gbnf::gbnf_to_lark(grammar)?;
+            TopLevelGrammar::from_lark(lark::checked(&grammar, &mut numbers)?)
+        }
+    };
+    Ok((grammar, numbers))
 }
 
 impl Constraint {
@@ -218,7 +234,7 @@ impl Constraint {
     ///
     /// As those of [`Compiler::compile`], of what is found without a compilation.
     pub fn check(&self) -> Result<(), Error> {
-        key(self)?;
-        grammar(self).map(|_| ())
+        let key = key(self)?;
+        grammar(self, &key).map(|_| ())
     }
 }
