@@ -24,6 +24,9 @@ const BYTES_MAX: usize = 1 << 20;
 const CACHED: usize = 64;
 /// The most bytes of the texts of compiled constraints that are kept.
 const CACHED_BYTES: usize = 4 << 20;
+/// Bytes of a grammar or an expression up to which a text without an alternative is appended as a whole. The
+/// compiler looks for all of it after each token.
+const FORCED_MAX: usize = 16 << 10;
 /// States of a lexer, of 1 to 2 kB each.
 const LEXER_STATES: usize = 50_000;
 
@@ -119,13 +122,15 @@ impl Compiler {
             }
             _ => true,
         };
+        let is_schema = matches!(constraint, Constraint::JsonSchema(_)) || key.contains("%json");
+        let is_forced = is_schema || key.len() <= FORCED_MAX;
         let shared = Arc::clone(&self.shared);
         let compiled = work::run(wait.min(work::WAIT), move || {
             // others may have asked for the same
             if let Some(matcher) = shared.cached(&key) {
                 return Ok(matcher);
             }
-            let matcher = shared.compile(grammar, &numbers, rolls_back)?;
+            let matcher = shared.compile(grammar, &numbers, is_forced, rolls_back)?;
             let copy = matcher.copy();
             shared.keep(key, matcher);
             Ok(copy)
@@ -144,10 +149,12 @@ impl Shared {
         &self,
         grammar: TopLevelGrammar,
         numbers: &Numbers,
+        is_forced: bool,
         rolls_back: bool,
     ) -> Result<Matcher, String> {
         let compile = || {
-            let grammar = numbers.put(grammar, &self.environment, self.factory.limits())?;
+            let grammar =
+                numbers.put(grammar, &self.environment, self.factory.limits(), is_forced)?;
             let parser = self.factory.create_parser_from_init_default(grammar);
             Ok::<_, String>(llguidance::Matcher::new(parser))
         };
@@ -227,6 +234,37 @@ fn grammar(constraint: &Constraint, key: &str) -> Result<(TopLevelGrammar, Numbe
 }
 
 impl Constraint {
+    /// A JSON schema from its text.
+    ///
+    /// # Errors
+    ///
+    /// If it is no JSON, or if a number of it would be rounded.
+    ///
+    /// ```
+    /// use pelton_constraint::Constraint;
+    ///
+    /// assert!(Constraint::json_schema("{\"const\": 9007199254740993}").is_ok());
+    /// assert!(Constraint::json_schema("{\"const\": 18446744073709551617}").is_err());
+    /// ```
+    pub fn json_schema(text: &str) -> Result<Self, Error> {
+        Self::check_numbers(text)?;
+        let schema = serde_json::from_str(text);
+        schema
+            .map(Self::JsonSchema)
+            .map_err(|error| Error::Schema(format!("it is no JSON: {error}")))
+    }
+
+    /// Refuses a JSON text, such as a request with a schema, in which a bound or a constant of a schema would be
+    /// rounded: parsed JSON has integers of 64 bits, and floats of as many for all else. Text that is no JSON
+    /// may pass.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Schema`] that names the number.
+    pub fn check_numbers(json: &str) -> Result<(), Error> {
+        schema::check_numbers(json)
+    }
+
     /// Whether it is small enough and has no part that is known to be refused. Its compilation may
     /// find more.
     ///

@@ -37,5 +37,4 @@ pub use compiler::Compiler;
 pub use error::Error;
 pub use gbnf::gbnf_to_lark;
 pub use matcher::{Interrupt, Matcher};
-pub use schema::check_numbers;
 pub use source::Constraint;

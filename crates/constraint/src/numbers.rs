@@ -75,7 +75,8 @@ impl Numbers {
         definitions
     }
 
-    /// The grammar with expressions in the places of the constants.
+    /// The grammar with expressions in the places of the constants. Its text is not `forced` where the work for
+    /// a token would grow with the text that has to follow.
     ///
     /// # Errors
     ///
@@ -85,13 +86,15 @@ impl Numbers {
         grammar: TopLevelGrammar,
         environment: &TokEnv,
         limits: &ParserLimits,
+        is_forced: bool,
     ) -> Result<GrammarInit, String> {
         let grammar = GrammarInit::Serialized(grammar);
-        if self.all.is_empty() {
+        if self.all.is_empty() && is_forced {
             return Ok(grammar);
         }
         let internal = grammar.to_internal(Some(TokEnv::clone(environment)), limits.clone());
         let (grammar, mut spec) = internal.map_err(|error| error.to_string())?;
+        spec.no_forcing |= !is_forced;
         for lexeme in std::mem::take(&mut spec.lexemes) {
             let Some(expression) = self.index(&spec, &lexeme).and_then(|at| self.all.get(at))
             else {

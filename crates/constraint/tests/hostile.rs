@@ -356,3 +356,28 @@ fn schemas_that_people_use_are_accepted() {
         assert!(sentence.contains(&format!("'{keyword}'")), "{sentence}");
     }
 }
+
+/// A step looked for all the text that has to follow it: 60 kB took 7 ms for each token of each hypothesis.
+#[test]
+fn steps_of_a_long_text_are_short() {
+    let compiler = Compiler::of_bytes().unwrap();
+    let text = "abcdefghjkxy".repeat(5000);
+    for constraint in [
+        Constraint::Gbnf(format!("root ::= \"{text}\"")),
+        Constraint::Lark(format!("start: \"{text}\"\n")),
+        Constraint::Regex(text.clone()),
+    ] {
+        let mut matcher = compiler.compile(&constraint).unwrap();
+        let begun = Instant::now();
+        for byte in text.bytes().take(1000) {
+            let mask = matcher.mask().unwrap();
+            assert_eq!(mask.iter().map(|word| word.count_ones()).sum::<u32>(), 1);
+            assert!(mask[usize::from(byte) / 32] >> (byte % 32) & 1 == 1);
+            matcher.copy().consume(byte.into()).unwrap();
+            matcher.consume(byte.into()).unwrap();
+        }
+        let taken = begun.elapsed();
+        assert!(taken < Duration::from_secs(2), "{taken:?}");
+        assert!(!matcher.copy().accepts(b"xx").unwrap());
+    }
+}

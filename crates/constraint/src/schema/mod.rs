@@ -30,7 +30,7 @@ use std::{cmp::Reverse, collections::BTreeSet};
 use serde_json::{Map, Value, json};
 
 pub(crate) use self::size::PARTS_MAX;
-pub use self::text::check_numbers;
+pub(crate) use self::text::check_numbers;
 use self::{
     keywords::{
         ANNOTATIONS, COUNTS, DEFINITIONS, Edit, NAMED, NESTED, OPTIONS, UNSUPPORTED, can_merge,

@@ -21,22 +21,9 @@ const KEYWORDS: [&str; 11] = [
 /// Keywords whose value may hold numbers.
 const CONSTANTS: [&str; 2] = ["const", "enum"];
 
-/// Refuses a JSON text in which a bound or a constant of a schema would be rounded: parsed JSON has integers
-/// of 64 bits, and floats of as many for all else.
-///
-/// Text that is no JSON may pass.
-///
-/// ```
-/// use pelton_constraint::check_numbers;
-///
-/// assert!(check_numbers("{\"const\": 9007199254740993}").is_ok());
-/// assert!(check_numbers("{\"const\": 18446744073709551617}").is_err());
-/// ```
-///
-/// # Errors
-///
-/// [`Error::Schema`] that names the number.
-pub fn check_numbers(json: &str) -> Result<(), Error> {
+/// Refuses a JSON text in which a bound or a constant of a schema would be rounded. Text that is no JSON may
+/// pass.
+pub(crate) fn check_numbers(json: &str) -> Result<(), Error> {
     let bytes = json.as_bytes();
     // for each level whether it is within a constant
     let mut levels = vec![false];
