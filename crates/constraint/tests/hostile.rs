@@ -104,11 +104,13 @@ fn vectors() -> Vec<(&'static str, Constraint, bool)> {
     let suffixes = |count: usize| Constraint::Gbnf(format!("root ::= \"a\"{}", "?".repeat(count)));
     vec![
         ("Lark rules", lark_chain(700, "r"), false),
-        ("Lark rules, more", lark_chain(20_000, "r"), true),
+        ("Lark rules, many", lark_chain(20_000, "r"), false),
+        ("Lark rules, more", lark_chain(40_000, "r"), true),
         ("Lark terminals", lark_chain(1000, "R"), false),
-        ("Lark terminals, more", lark_chain(20_000, "R"), true),
+        ("Lark terminals, many", lark_chain(20_000, "R"), false),
+        ("Lark terminals, more", lark_chain(40_000, "R"), true),
         ("GBNF rules", gbnf_chain(1000), false),
-        ("GBNF rules, more", gbnf_chain(30_000), true),
+        ("GBNF rules, more", gbnf_chain(40_000), true),
         ("GBNF suffixes", suffixes(12_000), true),
         ("GBNF suffixes, more", suffixes(1_000_000), true),
         ("properties", chain(300, &property), false),
@@ -131,7 +133,7 @@ fn vectors() -> Vec<(&'static str, Constraint, bool)> {
         ("a pattern", schema(json!({ "type": "string", "pattern": "a?".repeat(40_000) })), true),
         ("a pattern of Lark", Constraint::Lark(format!("start: /{}/", "a?".repeat(40_000))), true),
         ("parts", Constraint::Gbnf(format!("root ::= {}", "\"a\"? ".repeat(20_000))), true),
-        ("optional parts", Constraint::Lark(format!("start: {}", "\"a\"? ".repeat(16_000))), true),
+        ("optional parts", Constraint::Lark(format!("start: {}", "\"a\"? ".repeat(40_000))), true),
         ("doubling", Constraint::Gbnf(format!("root ::= r14\nr0 ::= \"a\"?\n{doubling}")), true),
         ("doubling, more", Constraint::Gbnf(format!("root ::= r59\nr0 ::= \"a\"\n{pairs}")), true),
     ]
