@@ -254,9 +254,9 @@ impl Constraint {
             .map_err(|error| Error::Schema(format!("it is no JSON: {error}")))
     }
 
-    /// Refuses a JSON text, such as a request with a schema, in which a bound or a constant of a schema would be
-    /// rounded: parsed JSON has integers of 64 bits, and floats of as many for all else. Text that is no JSON
-    /// may pass.
+    /// Refuses a JSON text, such as a request with a schema, if a bound or a constant of a schema would be
+    /// rounded. Parsed JSON has integers of 64 bits, and floats of as many for all else. Text that is no JSON may
+    /// pass.
     ///
     /// # Errors
     ///

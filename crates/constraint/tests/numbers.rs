@@ -175,7 +175,7 @@ fn what_is_not_exact_is_named() {
         let error = compile(&schema).unwrap_err().to_string();
         assert!(error.contains("digits") || error.contains("'minLength'"), "{schema}: {error}");
     }
-    // what another schema says nothing about stays exact
+    // a property that one schema alone restricts stays exact
     let merged = json!({ "allOf": [{ "type": "object", "properties": { "a": { "minimum": i64::MIN } } },
         { "type": "object", "required": ["a"] }] });
     check(merged, &["{\"a\": -9223372036854775808}"], &["{\"a\": -9223372036854775809}", "{}"]);

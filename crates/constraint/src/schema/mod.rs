@@ -3,8 +3,8 @@
 //! The compiler ignores words that the draft named in a schema does not know, and has options inside
 //! of the schema (`x-guidance`) that make it lenient. So every place of a schema is looked at here.
 //!
-//! What drives recursion, loops or memory of the compiler, llguidance 1.9.1, and the rule that bounds it before
-//! the compiler sees it:
+//! Each part that drives recursion, loops or memory of the compiler, llguidance 1.9.1, has a rule that bounds it
+//! before the compiler sees it:
 //!
 //! | in a constraint | in the compiler | rule here |
 //! |---|---|---|

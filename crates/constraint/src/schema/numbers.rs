@@ -71,13 +71,25 @@ pub(super) fn odd_keyword(map: &Map<String, Value>) -> Option<(&'static str, Str
         Some((*key, found.to_string()))
     };
     let keys = NUMERIC.into_iter().chain(["const", "enum"]);
-    keys.clone().find_map(|key| odd_of(&key)).or_else(|| {
-        // the compiler looks for multiples between bounds in floats
-        let multiple = map.get("multipleOf")?;
-        let bounds = NUMERIC.iter().filter_map(|key| map.get(*key));
-        let is_inexact = bounds.clone().count() > 1 && bounds.clone().any(Value::is_f64);
-        (is_inexact || is_rounded(multiple)).then(|| ("multipleOf", multiple.to_string()))
-    })
+    keys.clone()
+        .find_map(|key| odd_of(&key))
+        .or_else(|| {
+            // the compiler takes the bound itself where the other is less than one away
+            let is_number = map.get("type").is_none_or(|kind| kind != "integer");
+            let is_open =
+                |key: &&str| map.get(*key).is_some_and(|value| *value != Value::Bool(false));
+            let open = ["exclusiveMinimum", "exclusiveMaximum"].into_iter().find(is_open)?;
+            let has_fraction = NUMERIC.iter().any(|key| map.get(*key).is_some_and(Value::is_f64));
+            (is_number && has_fraction)
+                .then(|| (open, map.get(open).map_or_else(String::new, Value::to_string)))
+        })
+        .or_else(|| {
+            // the compiler looks for multiples between bounds in floats
+            let multiple = map.get("multipleOf")?;
+            let bounds = NUMERIC.iter().filter_map(|key| map.get(*key));
+            let is_inexact = bounds.clone().count() > 1 && bounds.clone().any(Value::is_f64);
+            (is_inexact || is_rounded(multiple)).then(|| ("multipleOf", multiple.to_string()))
+        })
 }
 
 /// The negative zero is zero.

@@ -39,7 +39,7 @@ pub(super) struct Lark {
     pub(super) references: BTreeMap<String, String>,
 }
 
-/// What a name stands for.
+/// The kinds of definitions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Rule,
