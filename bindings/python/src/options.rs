@@ -153,9 +153,9 @@ fn constraint(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<Constrain
             Value::Bool(false) => return Ok(None),
             Value::Bool(true) => Constraint::JsonObject,
             Value::String(text) => {
-                Constraint::JsonSchema(serde_json::from_str(&text).map_err(|error| {
-                    Failure::input(format!("{name} is no JSON: {error}")).raise(value.py())
-                })?)
+                Constraint::json_schema(&text).map_err(|error| {
+                    Failure::input(format!("{name}: {error}")).raise(value.py())
+                })?
             }
             schema => Constraint::JsonSchema(schema),
         },

@@ -24,11 +24,8 @@ pub(crate) const KINDS: [&str; 5] = ["json_schema", "json_object", "regex", "lar
 
 fn constraint(kind: &str, source: &str) -> Result<Constraint, Fault> {
     Ok(match kind {
-        "json_schema" => {
-            let schema = serde_json::from_str(source)
-                .map_err(|error| Fault::invalid(format_args!("the schema is no JSON: {error}")))?;
-            Constraint::JsonSchema(schema)
-        }
+        "json_schema" => Constraint::json_schema(source)
+            .map_err(|error| Fault::invalid(format_args!("{error}")))?,
         "json_object" => Constraint::JsonObject,
         "regex" => Constraint::Regex(source.to_owned()),
         "lark" => Constraint::Lark(source.to_owned()),

@@ -47,11 +47,8 @@ impl ConstraintArgs {
 
     fn constraint(&self) -> Result<Option<Constraint>> {
         Ok(Some(match self {
-            Self { json_schema: Some(path), .. } => {
-                let schema = serde_json::from_str(&read(path)?)
-                    .with_context(|| format!("{} is no JSON", path.display()))?;
-                Constraint::JsonSchema(schema)
-            }
+            Self { json_schema: Some(path), .. } => Constraint::json_schema(&read(path)?)
+                .with_context(|| format!("the schema in {}", path.display()))?,
             Self { json_object: true, .. } => Constraint::JsonObject,
             Self { regex: Some(regex), .. } => Constraint::Regex(regex.clone()),
             Self { grammar: Some(path), .. } => grammar(path)?,

@@ -16,7 +16,7 @@ use llguidance::{
 use pelton_tokenizer::Tokenizer;
 use toktrie::{InferenceCapabilities, TokEnv};
 
-use crate::{Constraint, Error, Matcher, gbnf, lark, schema, vocabulary, work};
+use crate::{Constraint, Error, Matcher, gbnf, lark, numbers::Numbers, schema, vocabulary, work};
 
 /// The most bytes of a constraint's text.
 const BYTES_MAX: usize = 1 << 20;
@@ -24,6 +24,9 @@ const BYTES_MAX: usize = 1 << 20;
 const CACHED: usize = 64;
 /// The most bytes of the texts of compiled constraints that are kept.
 const CACHED_BYTES: usize = 4 << 20;
+/// Bytes of a grammar or an expression up to which a text without an alternative is appended as a whole. The
+/// compiler looks for all of it after each token.
+const FORCED_MAX: usize = 16 << 10;
 /// States of a lexer, of 1 to 2 kB each.
 const LEXER_STATES: usize = 50_000;
 
@@ -111,7 +114,7 @@ impl Compiler {
         if let Some(matcher) = self.shared.cached(&key) {
             return Ok(matcher);
         }
-        let grammar = grammar(constraint)?;
+        let (grammar, numbers) = grammar(constraint, &key)?;
         // llguidance rolls no grammar back that counts tokens or stops at a text
         let rolls_back = match constraint {
             Constraint::Lark(text) => {
@@ -119,13 +122,15 @@ impl Compiler {
             }
             _ => true,
         };
+        let is_schema = matches!(constraint, Constraint::JsonSchema(_)) || key.contains("%json");
+        let is_forced = is_schema || key.len() <= FORCED_MAX;
         let shared = Arc::clone(&self.shared);
         let compiled = work::run(wait.min(work::WAIT), move || {
             // others may have asked for the same
             if let Some(matcher) = shared.cached(&key) {
                 return Ok(matcher);
             }
-            let matcher = shared.compile(grammar, rolls_back)?;
+            let matcher = shared.compile(grammar, &numbers, is_forced, rolls_back)?;
             let copy = matcher.copy();
             shared.keep(key, matcher);
             Ok(copy)
@@ -140,10 +145,22 @@ impl Compiler {
 }
 
 impl Shared {
-    fn compile(&self, grammar: TopLevelGrammar, rolls_back: bool) -> Result<Matcher, String> {
-        let compile = || llguidance::Matcher::new(self.factory.create_parser(grammar));
+    fn compile(
+        &self,
+        grammar: TopLevelGrammar,
+        numbers: &Numbers,
+        is_forced: bool,
+        rolls_back: bool,
+    ) -> Result<Matcher, String> {
+        let compile = || {
+            let grammar =
+                numbers.put(grammar, &self.environment, self.factory.limits(), is_forced)?;
+            let parser = self.factory.create_parser_from_init_default(grammar);
+            Ok::<_, String>(llguidance::Matcher::new(parser))
+        };
         let inner = catch_unwind(AssertUnwindSafe(compile))
-            .map_err(|_| "its compiler panicked".to_owned())?;
+            .map_err(|_| "its compiler panicked".to_owned())?
+            .map_err(|error| schema::reworded(&error))?;
         if let Some(error) = inner.get_error() {
             return Err(schema::reworded(&error));
         }
@@ -196,21 +213,58 @@ fn key(constraint: &Constraint) -> Result<String, Error> {
     Ok(key)
 }
 
-fn grammar(constraint: &Constraint) -> Result<TopLevelGrammar, Error> {
-    Ok(match constraint {
+/// The compiler's grammar, and the numbers of its schemas.
+fn grammar(constraint: &Constraint, key: &str) -> Result<(TopLevelGrammar, Numbers), Error> {
+    let mut numbers = Numbers::new(key);
+    let grammar = match constraint {
         Constraint::JsonSchema(schema) => {
-            TopLevelGrammar::from_json_schema(schema::checked(schema)?.0)
+            TopLevelGrammar::from_json_schema(schema::checked(schema, &mut numbers)?.0)
         }
         Constraint::JsonObject => TopLevelGrammar::from_json_schema(schema::object()),
         Constraint::Regex(regex) => TopLevelGrammar::from_regex(lark::regex(regex)?),
-        Constraint::Lark(grammar) => TopLevelGrammar::from_lark(lark::checked(grammar)?),
-        Constraint::Gbnf(grammar) => {
-            TopLevelGrammar::from_lark(lark::checked(&gbnf::gbnf_to_lark(grammar)?)?)
+        Constraint::Lark(grammar) => {
+            TopLevelGrammar::from_lark(lark::checked(grammar, &mut numbers)?)
         }
-    })
+        Constraint::Gbnf(grammar) => {
+            let grammar = gbnf::gbnf_to_lark(grammar)?;
+            TopLevelGrammar::from_lark(lark::checked(&grammar, &mut numbers)?)
+        }
+    };
+    Ok((grammar, numbers))
 }
 
 impl Constraint {
+    /// A JSON schema from its text.
+    ///
+    /// # Errors
+    ///
+    /// If it is no JSON, or if a number of it would be rounded.
+    ///
+    /// ```
+    /// use pelton_constraint::Constraint;
+    ///
+    /// assert!(Constraint::json_schema("{\"const\": 9007199254740993}").is_ok());
+    /// assert!(Constraint::json_schema("{\"const\": 18446744073709551617}").is_err());
+    /// ```
+    pub fn json_schema(text: &str) -> Result<Self, Error> {
+        Self::check_numbers(text)?;
+        let schema = serde_json::from_str(text);
+        schema
+            .map(Self::JsonSchema)
+            .map_err(|error| Error::Schema(format!("it is no JSON: {error}")))
+    }
+
+    /// Refuses a JSON text, such as a request with a schema, if a bound or a constant of a schema would be
+    /// rounded. Parsed JSON has integers of 64 bits, and floats of as many for all else. Text that is no JSON may
+    /// pass.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Schema`] that names the number.
+    pub fn check_numbers(json: &str) -> Result<(), Error> {
+        schema::check_numbers(json)
+    }
+
     /// Whether it is small enough and has no part that is known to be refused. Its compilation may
     /// find more.
     ///
@@ -218,7 +272,7 @@ impl Constraint {
     ///
     /// As those of [`Compiler::compile`], of what is found without a compilation.
     pub fn check(&self) -> Result<(), Error> {
-        key(self)?;
-        grammar(self).map(|_| ())
+        let key = key(self)?;
+        grammar(self, &key).map(|_| ())
     }
 }

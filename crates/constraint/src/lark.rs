@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::{Error, schema, size};
+use crate::{Error, numbers::Numbers, schema, size};
 
 /// The statement before a JSON schema.
 const JSON: &str = "%json";
 
 /// The grammar with its schemas checked, and their whitespace bounded.
-pub(crate) fn checked(grammar: &str) -> Result<String, Error> {
+pub(crate) fn checked(grammar: &str, numbers: &mut Numbers) -> Result<String, Error> {
     size::check_lark(grammar)?;
     let mut checked = String::with_capacity(grammar.len());
     let (mut rest, mut parts) = (grammar, 0);
@@ -18,7 +18,8 @@ pub(crate) fn checked(grammar: &str) -> Result<String, Error> {
         let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
         match values.next() {
             Some(Ok(schema)) => {
-                let (schema, more) = schema::checked(&schema)?;
+                schema::check_numbers(&after[..values.byte_offset()])?;
+                let (schema, more) = schema::checked(&schema, numbers)?;
                 parts += more;
                 size::check("parts of schemas", parts, schema::PARTS_MAX)?;
                 checked.push(' ');
@@ -55,6 +56,10 @@ pub(crate) fn regex(regex: &str) -> Result<&str, Error> {
 mod tests {
     use super::*;
 
+    fn check(grammar: &str) -> Result<String, Error> {
+        checked(grammar, &mut Numbers::new(grammar))
+    }
+
     #[test]
     fn anchors_of_the_whole_are_removed() {
         assert_eq!(regex("^a|b$"), Ok("a|b"));
@@ -67,10 +72,10 @@ mod tests {
     #[test]
     fn schemas_in_grammars_are_checked() {
         let grammar = "start: \"x\" %json {\"not\": {}}";
-        assert!(matches!(checked(grammar), Err(Error::Keyword { .. })));
+        assert!(matches!(check(grammar), Err(Error::Keyword { .. })));
         let lenient = "start: %json {\"x\\u002dguidance\": {\"lenient\": true}, \"not\": {}}";
-        assert!(matches!(checked(lenient), Err(Error::Keyword { .. })));
-        let good = checked("start: %json {\"type\": \"null\"} \"!\"\n// %json\n").unwrap();
+        assert!(matches!(check(lenient), Err(Error::Keyword { .. })));
+        let good = check("start: %json {\"type\": \"null\"} \"!\"\n// %json\n").unwrap();
         assert!(good.starts_with("start: %json {\"type\":\"null\",\"x-guidance\":"), "{good}");
         assert!(good.ends_with("} \"!\"\n// %json\n"), "{good}");
     }

@@ -24,6 +24,7 @@ mod error;
 mod gbnf;
 mod lark;
 mod matcher;
+mod numbers;
 mod schema;
 mod size;
 mod source;

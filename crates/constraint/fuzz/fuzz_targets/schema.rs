@@ -26,6 +26,7 @@ enum Schema {
     AllOf(Vec<Schema>),
     Enum(Vec<(u16, bool)>),
     Types(u8),
+    Extreme(Vec<(u8, u8)>),
 }
 
 #[derive(Arbitrary, Debug)]
@@ -42,6 +43,45 @@ enum Pattern {
 const FORMATS: [&str; 8] =
     ["date-time", "email", "uuid", "uri", "ipv6", "hostname", "duration", "path"];
 const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "null", "array", "object"];
+
+/// Numbers at which arithmetic overflows, rounds or ends.
+const NUMBERS: [&str; 20] = [
+    "0",
+    "-0.0",
+    "1",
+    "-1",
+    "0.5",
+    "1e-308",
+    "1e308",
+    "-1e308",
+    "4294967295",
+    "4294967296",
+    "9007199254740991",
+    "9007199254740992",
+    "9007199254740993",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775807",
+    "-9223372036854775808",
+    "-9223372036854775809",
+    "18446744073709551615",
+    "18446744073709551616",
+];
+const COUNTED: [&str; 13] = [
+    "const",
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "maximum",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "minimum",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "multipleOf",
+];
 
 impl Pattern {
     fn text(&self) -> String {
@@ -145,6 +185,17 @@ impl Schema {
                     false => json!(format!("v{n}")),
                 };
                 json!({ "enum": all.iter().map(value).collect::<Vec<_>>() })
+            }
+            Self::Extreme(all) => {
+                let mut schema = Map::new();
+                for (name, number) in all {
+                    let name = COUNTED[usize::from(*name) % COUNTED.len()];
+                    let number = NUMBERS[usize::from(*number) % NUMBERS.len()];
+                    let number: Value = serde_json::from_str(number).expect("a number");
+                    let value = if name == "enum" { json!([number, [number]]) } else { number };
+                    schema.insert(name.to_owned(), value);
+                }
+                schema.into()
             }
             Self::Types(bits) => {
                 let has = |i: &usize| bits >> i & 1 == 1;

@@ -1,6 +1,10 @@
 //! Keywords that the compiler cannot take as they are: what is refused, left out, or put otherwise.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
+
+use super::decimal::Decimal;
 
 /// A label of a host name without hyphens at its third and fourth character, where those of
 /// internationalized names have them.
@@ -15,10 +19,12 @@ const DATE: &str = "(?:(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})\
 const TIME: &str = "[0-9]{2}:[0-9]{2}:[0-5]";
 /// The compiler's own options.
 pub(super) const OPTIONS: &str = "x-guidance";
-/// Bounds of numbers from which on they say nothing: programs write their greatest number there.
-const UNBOUNDED: f64 = 1e30;
-/// Limit of the digits of a multiple as a whole number: the compiler's arithmetic has 32 bits.
-const MULTIPLE_MAX: f64 = 1e5;
+/// Limit of the digits of a multiple as a whole number: a lexer has as many states.
+const MULTIPLE_MAX: u32 = 100_000;
+/// Limit of the digits of a multiple behind the point.
+const MULTIPLE_FRACTION: u32 = 7;
+/// Limit of a count of characters, items or properties that means something: no text has as many.
+const COUNT_MAX: u64 = 1 << 30;
 
 /// Limit of bytes of the schemas of names that are listed.
 const COPIED_MAX: usize = 64 << 10;
@@ -48,6 +54,21 @@ pub(super) const UNSUPPORTED: [&str; 21] = [
     OPTIONS,
 ];
 
+/// Keywords whose value is a count.
+pub(super) const COUNTS: [&str; 6] =
+    ["maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"];
+/// Words beside references and alternatives that programs write, and that restrict nothing.
+pub(super) const ANNOTATIONS: [&str; 8] = [
+    "discriminator",
+    "example",
+    "externalDocs",
+    "markdownDescription",
+    "nullable",
+    "order",
+    "xml",
+    "x-order",
+];
+
 /// Keywords whose value is a schema, or an array of schemas.
 pub(super) const NESTED: [&str; 7] =
     ["additionalItems", "additionalProperties", "allOf", "anyOf", "items", "oneOf", "prefixItems"];
@@ -61,6 +82,8 @@ pub(super) const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 pub(super) enum Edit {
     /// A keyword is left out.
     Remove(&'static str),
+    /// A word that no draft knows is left out.
+    Drop(String),
     /// A keyword gets this value.
     Set(&'static str, Value),
     /// Another schema has to allow the value too.
@@ -90,23 +113,63 @@ pub(super) fn format(format: &str) -> Vec<Edit> {
     vec![Edit::And(addition)]
 }
 
-/// The changes that a bound of a number needs.
-pub(super) fn bound(keyword: &'static str, value: &Value) -> Vec<Edit> {
-    match value.as_f64().is_some_and(|bound| bound.abs() >= UNBOUNDED) {
-        true => vec![Edit::Remove(keyword)],
-        false => Vec::new(),
+/// The changes that a count needs: one of a fraction of zeros is an integer, and one that no text reaches
+/// is no bound.
+pub(super) fn count(keyword: &'static str, value: &Value) -> Change {
+    let number = match value {
+        Value::Number(number) => number,
+        _ => return Err(": its value is no number"),
+    };
+    let is_least = keyword.starts_with("min");
+    let count =
+        match number.as_u64() {
+            Some(count) => count,
+            None => {
+                match number.as_f64() {
+                    Some(count) if count >= 0.0 && count.fract() == 0.0 => {
+                        if count > COUNT_MAX as f64 { u64::MAX } else { count as u64 }
+                    }
+                    _ => return Err(": its value is no whole number, expected 0 or more"),
+                }
+            }
+        };
+    match count > COUNT_MAX {
+        true if is_least => Err(" with a count that no text reaches"),
+        true => Ok(vec![Edit::Remove(keyword)]),
+        false if number.is_u64() => Ok(Vec::new()),
+        false => Ok(vec![Edit::Set(keyword, count.into())]),
     }
 }
 
-/// The digits of `multipleOf` as a whole number; the greatest one for those that have too many.
-pub(super) fn multiple(value: &Value) -> usize {
-    let Some(mut value) = value.as_f64() else { return 0 };
+/// The value of `multipleOf`: its digits as a whole number, and how many of them are behind the point.
+/// `None` if there are too many, or if it is not above zero.
+pub(super) fn multiple(value: &Value) -> Option<(u32, u32)> {
+    let Value::Number(number) = value else { return None };
+    let value = Decimal::of(number).filter(|value| !value.is_negative && !value.is_zero())?;
+    let scaled = value.scaled()?;
+    (scaled.0 <= MULTIPLE_MAX && scaled.1 <= MULTIPLE_FRACTION).then_some(scaled)
+}
+
+/// Whether the compiler finds other digits of a multiple, by multiplication of a float.
+pub(super) fn is_rounded(value: &Value) -> bool {
+    let Some(mut float) = value.as_f64() else { return false };
     let mut digits = 0;
-    while value.fract() != 0.0 && digits < 7 {
-        value *= 10.0;
+    while float.fract() != 0.0 && digits <= MULTIPLE_FRACTION {
+        float *= 10.0;
         digits += 1;
     }
-    if digits < 7 && value <= MULTIPLE_MAX { value as usize } else { usize::MAX }
+    multiple(value) != Some((float as u32, digits))
+}
+
+/// Whether the compiler can merge schemas of these multiples: it multiplies them as numbers of 32 bits.
+pub(super) fn can_merge(multiples: &BTreeSet<(u32, u32)>) -> bool {
+    let digits = multiples.iter().map(|(_, digits)| *digits).max().unwrap_or(0);
+    let scaled = |(factor, own): &(u32, u32)| {
+        u64::from(*factor).saturating_mul(10u64.saturating_pow(digits - own))
+    };
+    let greatest = multiples.iter().map(scaled).max().unwrap_or(1);
+    let product = multiples.iter().map(scaled).fold(greatest, u64::saturating_mul);
+    product <= u64::from(u32::MAX)
 }
 
 /// The changes that `propertyNames` needs: names are listed as properties, or become a pattern.

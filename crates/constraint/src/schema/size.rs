@@ -157,8 +157,8 @@ fn combined(
 }
 
 /// Whether a keyword restricts values.
-fn is_structural(keyword: &str) -> bool {
-    const ANNOTATIONS: [&str; 14] = [
+pub(super) fn is_structural(keyword: &str) -> bool {
+    const ANNOTATIONS: [&str; 15] = [
         "$comment",
         "$defs",
         "$id",
@@ -168,6 +168,7 @@ fn is_structural(keyword: &str) -> bool {
         "definitions",
         "deprecated",
         "description",
+        "discriminator",
         "example",
         "examples",
         "readOnly",
@@ -218,8 +219,11 @@ fn weight(map: &Map<String, Value>) -> Result<usize, Error> {
     add(8 * bounds.into_iter().filter(|key| has(key)).count());
     add(if has("format") { 15 } else { 0 });
     // one that is too large is refused by its name
-    let factor = map.get("multipleOf").map(multiple).filter(|&factor| factor < usize::MAX);
-    add(factor.unwrap_or(0) / 25);
+    let factor = map.get("multipleOf").and_then(multiple);
+    add(factor.map_or(0, |(factor, _)| factor as usize) / 25);
+    // a float may have hundreds of digits
+    let floats = bounds.into_iter().filter(|key| map.get(*key).is_some_and(Value::is_f64));
+    add(8 * floats.count());
     // an open object has an expression for the names that it does not list
     add(if has("properties") && map.get("additionalProperties") != Some(&Value::Bool(false)) {
         2
@@ -300,6 +304,8 @@ fn constant(value: &Value) -> Result<usize, Error> {
                 size::check("bytes in a constant", text.len(), TEXT_MAX)?;
                 bytes += text.len();
             }
+            Value::Number(number) if number.to_string().contains('e') => bytes += 400,
+            Value::Number(_) => bytes += 20,
             _ => bytes += 8,
         }
     }

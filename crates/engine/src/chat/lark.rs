@@ -3,7 +3,10 @@
 //! Markers such as `[TOOL_CALLS]` are control tokens in some vocabularies and ordinary text in
 //! others. A grammar names the control tokens by their ids; everything else is text.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write,
+};
 
 use pelton_chat::{Error, Rule};
 use pelton_tokenizer::{TokenType, Tokenizer};
@@ -30,8 +33,18 @@ pub(super) struct Lark {
     /// The rules after `start`.
     rules: String,
     count: usize,
+    /// The names of rules and terminals by their kinds and bodies: tools have most parameters in common.
+    known: HashMap<(Kind, String), String>,
     /// Rules of the schemas that others refer to, by their notation and place.
     pub(super) references: BTreeMap<String, String>,
+}
+
+/// The kinds of definitions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Rule,
+    Terminal,
+    Lazy,
 }
 
 /// A piece of a marker.
@@ -53,13 +66,34 @@ impl Lark {
         let mut controls: Vec<_> = ids.filter(is_control).filter_map(control).collect();
         // the longest of those that begin at the same place
         controls.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
-        Self { controls, rules: String::new(), count: 0, references: BTreeMap::new() }
+        Self {
+            controls,
+            rules: String::new(),
+            count: 0,
+            known: HashMap::new(),
+            references: BTreeMap::new(),
+        }
     }
 
-    /// Adds a rule, and returns its name.
+    /// Adds a rule, or finds the one of that body, and returns its name.
     pub(super) fn rule(&mut self, body: &str) -> String {
-        let name = self.reserve();
-        self.define(&name, body);
+        self.named(Kind::Rule, body)
+    }
+
+    fn named(&mut self, kind: Kind, body: &str) -> String {
+        if let Some(name) = self.known.get(&(kind, body.to_owned())) {
+            return name.clone();
+        }
+        let mut name = self.reserve();
+        match kind {
+            Kind::Rule => self.define(&name, body),
+            Kind::Terminal => {
+                name = name.replace('r', "T");
+                self.define(&name, body);
+            }
+            Kind::Lazy => self.define(&format!("{name}[lazy]"), body),
+        }
+        self.known.insert((kind, body.to_owned()), name.clone());
         name
     }
 
@@ -75,20 +109,15 @@ impl Lark {
         let _ = writeln!(self.rules, "{name}: {body}");
     }
 
-    /// Adds a terminal, and returns its name.
+    /// Adds a terminal, or finds the one of that body, and returns its name.
     pub(super) fn terminal(&mut self, body: &str) -> String {
-        self.count += 1;
-        let name = format!("T{}", self.count);
-        self.define(&name, body);
-        name
+        self.named(Kind::Terminal, body)
     }
 
     /// Adds a rule whose text ends as soon as it can, and returns its name.
     fn lazy(&mut self, body: &str) -> String {
         let terminal = self.terminal(body);
-        let name = self.reserve();
-        self.define(&format!("{name}[lazy]"), &terminal);
-        name
+        self.named(Kind::Lazy, &terminal)
     }
 
     /// The expression of a rule.
@@ -350,6 +379,38 @@ mod tests {
                 assert!(!text.contains("DAYS") || !accepts("Paris", days), "{name}: {days}");
             }
         }
+    }
+
+    #[test]
+    fn many_tools_are_allowed() {
+        let (tokenizer, compiler) = (tokenizer(), Compiler::of_bytes().unwrap());
+        let tool = |i: usize| {
+            let text = |description: &str| json!({"type": "string", "description": description});
+            json!({"type": "function", "function": {"name": format!("server__tool_{i}"), "parameters": {
+                "type": "object", "required": ["path", "pattern"], "properties": {
+                    "path": text("Where."), "pattern": text(&format!("What number {i}.")),
+                    "limit": {"type": "integer"}, "recursive": {"type": "boolean"},
+                    "mode": {"type": "string", "enum": ["content", "files", "count"]},
+                    "tags": {"type": "array", "items": {"type": "string"}}}}}})
+        };
+        let tools: Vec<Value> = (0..512).map(tool).collect();
+        for format in FORMATS.iter().filter(|format| format.calls.is_some()) {
+            let grammar = format.grammar(&tools, true).unwrap().unwrap();
+            let grammar = lark(&grammar.calls, &tokenizer).unwrap();
+            let matcher = compiler.compile(&Constraint::Lark(grammar));
+            let mut matcher = matcher.unwrap_or_else(|error| panic!("{}: {error}", format.name));
+            assert!(matcher.mask().is_ok(), "{}", format.name);
+        }
+        let gemma = Format::named("gemma4").unwrap().grammar(&tools, true).unwrap().unwrap();
+        let gemma = lark(&gemma.calls, &tokenizer).unwrap();
+        let matcher = compiler.compile(&Constraint::Lark(gemma)).unwrap();
+        let call = |i: usize| {
+            format!(
+                "<|tool_call>call:server__tool_{i}{{path:<|\"|>a<|\"|>,pattern:<|\"|>b<|\"|>}}<tool_call|>"
+            )
+        };
+        assert!(matcher.copy().accepts(call(511).as_bytes()).unwrap());
+        assert!(!matcher.copy().accepts(call(512).as_bytes()).unwrap_or(false));
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::{cell::Cell, fmt};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use pelton::Constraint;
+
 use crate::error::ApiError;
 
 /// The greatest depth of nested lists and objects.
@@ -53,6 +55,7 @@ pub(crate) fn parse_body(body: &[u8]) -> Result<(Value, usize), ApiError> {
     let value = value.and_then(|value| source.end().map(|()| value));
     let value =
         value.map_err(|error| ApiError::invalid(format!("the body is not valid JSON: {error}")))?;
+    Constraint::check_numbers(text).map_err(|error| ApiError::invalid(error.to_string()))?;
     Ok((value, cost.values.get() + cost.texts.get()))
 }
 
