@@ -1,0 +1,81 @@
+//! What a decoder sees of a file: its header is walked here first, by code that allocates nothing on the
+//! file's word.
+//!
+//! A walk finds the container, hides what a decoder has no need of (tags, covers, other tracks), mends sizes
+//! that were never written or lie beyond the file's end, and refuses counts that the file cannot hold. So a
+//! library reads only the parts that lead to samples.
+
+mod aiff;
+mod flac;
+mod kind;
+mod matroska;
+mod mp4;
+mod tags;
+mod vorbis;
+mod wave;
+
+pub(crate) use kind::Kind;
+pub(crate) use vorbis::check as check_vorbis;
+
+use super::input::{Change, Input};
+use crate::AudioError;
+
+/// Chunks or blocks of a header at most.
+const CHUNKS: usize = 4_096;
+
+/// A file whose header was walked.
+#[derive(Clone)]
+pub(crate) struct Prepared {
+    pub(crate) input: Input,
+    pub(crate) kind: Kind,
+    /// The starts of the tracks of an MP4 file as `(track, ticks of its media)`.
+    pub(crate) starts: Vec<(u32, u64)>,
+}
+
+/// The outcome of a walk: the part with the audio, and the changes of its bytes.
+struct Walked {
+    part: std::ops::Range<u64>,
+    changes: Vec<Change>,
+    starts: Vec<(u32, u64)>,
+}
+
+impl Walked {
+    /// All bytes as they are.
+    fn whole(input: &Input) -> Self {
+        Self { part: 0..input.length(), changes: Vec::new(), starts: Vec::new() }
+    }
+}
+
+/// Walks the header of a file.
+///
+/// # Errors
+///
+/// The file has no known format, or counts that it cannot hold.
+pub(crate) fn prepare(input: &Input, name: &str) -> Result<Prepared, AudioError> {
+    let input = &mut input.clone();
+    let start = tags::start(input);
+    let input = &mut input.part(start..u64::MAX);
+    let unknown = || AudioError::Unknown { name: name.to_owned() };
+    let (kind, at) = kind::find(input).ok_or_else(unknown)?;
+    let input = &mut input.part(at..u64::MAX);
+    let walked = match kind {
+        Kind::Wave => wave::walk(input),
+        Kind::Aiff => aiff::walk(input),
+        Kind::Flac => flac::walk(input),
+        Kind::Mp4 => mp4::walk(input),
+        Kind::Matroska => matroska::walk(input),
+        Kind::Ogg => Ok(Walked::whole(input)),
+        Kind::Frames => Ok(Walked { part: tags::end(input), ..Walked::whole(input) }),
+    };
+    let malformed = |problem| AudioError::Malformed { name: name.to_owned(), problem };
+    let walked = walked.map_err(malformed)?;
+    let input = input.part(walked.part).changed(walked.changes);
+    Ok(Prepared { input, kind, starts: walked.starts })
+}
+
+/// Whether bytes may be audio: a quick look at their start, before the decoder's turn.
+pub(crate) fn is_plausible(input: &Input) -> bool {
+    let input = &mut input.clone();
+    let start = tags::start(input);
+    kind::find(&mut input.part(start..u64::MAX)).is_some()
+}
