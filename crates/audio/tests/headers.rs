@@ -1,9 +1,9 @@
 //! Headers that real writers leave behind: tags of many megabytes, sizes that were never written, files that
 //! are cut off. The samples are those of the files as they were made.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by it")]
 
-use pelton_audio::{AudioFile, Cancel, Samples, Warning};
+use pelton_audio::{AudioFile, Cancel, Samples};
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,7 +14,9 @@ fn file(name: &str) -> Vec<u8> {
 }
 
 fn decode(bytes: Vec<u8>, name: &str) -> Vec<f32> {
-    AudioFile::from_bytes(bytes, name).unwrap().read_all().unwrap()
+    let length = bytes.len();
+    let read = AudioFile::from_bytes(bytes, name).and_then(|mut file| file.read_all());
+    read.unwrap_or_else(|error| panic!("{error} ({length} bytes)"))
 }
 
 /// A tag of ID3v2 with a cover of that many bytes, which look like audio in places.
@@ -92,7 +94,7 @@ fn sizes_that_were_never_written_reach_to_the_end() {
     let (size, all) = (40_000, u32::MAX);
     let list = b"LIST\x0a\0\0\0INFOISFT\0\0".to_vec();
     let wide = |data: u64| {
-        let sizes = [36 + data, data, data / 2].map(u64::to_le_bytes).concat();
+        let sizes = [data.wrapping_add(36), data, data / 2].map(u64::to_le_bytes).concat();
         [&b"ds64\x1c\0\0\0"[..], &sizes, &[0; 4]].concat()
     };
     for (name, riff, before, data) in [
@@ -170,15 +172,6 @@ fn for_streaming(bytes: &[u8]) -> Vec<u8> {
     let mut all = [boxes[place(b"ftyp")].to_vec(), movie].concat();
     rest.for_each(|one| all.extend_from_slice(one));
     all
-}
-
-#[test]
-fn a_truncated_wav_states_what_is_missing() {
-    let mut bytes = file("mono.wav");
-    bytes.truncate(44 + 4_800);
-    let mut file = AudioFile::from_bytes(bytes, "upload").unwrap();
-    assert_eq!(file.read_all().unwrap().len(), 2_400);
-    assert!(matches!(file.warnings()[..], [Warning::Truncated { stated: Some(_), .. }]));
 }
 
 #[test]

@@ -19,11 +19,11 @@ pub(super) fn start(input: &mut Input) -> u64 {
     for _ in 0..TAGS {
         let Some(length) = tag(input, at) else { break };
         match at.checked_add(length) {
-            Some(next) if next < input.length() => at = next,
+            Some(next) if next < input.length() => at = zeros(input, next),
             _ => break,
         }
     }
-    if at == 0 { 0 } else { zeros(input, at) }
+    at
 }
 
 /// The length of the tag at a place.
