@@ -33,7 +33,7 @@ impl Choices<'_> {
 
     /// A value that fits, mostly, or an absurd one.
     fn mostly(&mut self, fits: u32) -> u32 {
-        if self.byte() % 8 == 0 { self.number() } else { fits }
+        if self.byte().is_multiple_of(8) { self.number() } else { fits }
     }
 
     fn noise(&mut self, most: usize) -> Vec<u8> {
@@ -87,7 +87,7 @@ fn wave(c: &mut Choices<'_>) -> Vec<u8> {
 
 fn aiff(c: &mut Choices<'_>) -> Vec<u8> {
     let mut chunks = Vec::new();
-    let compressed = c.byte() % 2 == 0;
+    let compressed = c.byte().is_multiple_of(2);
     let mut common = (c.mostly(1) as u16).to_be_bytes().to_vec();
     common.extend(c.number().to_be_bytes());
     common.extend((c.mostly(16) as u16).to_be_bytes());
@@ -179,7 +179,7 @@ struct Bits(Vec<u8>, usize);
 impl Bits {
     fn push(&mut self, value: u32, width: usize) {
         for bit in 0..width {
-            if self.1 % 8 == 0 {
+            if self.1.is_multiple_of(8) {
                 self.0.push(0);
             }
             let last = self.0.len() - 1;
