@@ -1,6 +1,6 @@
 //! AIFF and AIFF-C: only the format and the samples are shown, with sizes that the file can hold.
 
-use super::{CHUNKS, Walked};
+use super::walked::{CHUNKS, Walked};
 use crate::decode::input::{Change, Input};
 
 /// Bytes of a header of a chunk.

@@ -1,6 +1,7 @@
 //! FLAC: all blocks of metadata but the first, with the stream's format, become padding.
 
-use super::{CHUNKS, Walked, tags};
+use super::tags;
+use super::walked::{CHUNKS, Walked};
 use crate::decode::input::{Change, Input};
 
 /// The type of a block that has no meaning.

@@ -2,7 +2,7 @@
 //!
 //! Tags, chapters, covers, fonts and indexes become void elements (RFC 8794, section 11.3.3).
 
-use super::{CHUNKS, Walked};
+use super::walked::{CHUNKS, Walked};
 use crate::decode::input::{Change, Input};
 
 /// Bytes of the tracks at most. Subtitles keep their styles there.

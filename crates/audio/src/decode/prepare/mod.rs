@@ -12,16 +12,15 @@ mod matroska;
 mod mp4;
 mod tags;
 mod vorbis;
+mod walked;
 mod wave;
 
 pub(crate) use kind::Kind;
 pub(crate) use vorbis::check as check_vorbis;
 
-use super::input::{Change, Input};
+use self::walked::Walked;
+use super::input::Input;
 use crate::AudioError;
-
-/// Chunks or blocks of a header at most.
-const CHUNKS: usize = 4_096;
 
 /// A file whose header was walked.
 #[derive(Clone)]
@@ -30,20 +29,6 @@ pub(crate) struct Prepared {
     pub(crate) kind: Kind,
     /// The starts of the tracks of an MP4 file as `(track, ticks of its media)`.
     pub(crate) starts: Vec<(u32, u64)>,
-}
-
-/// The outcome of a walk: the part with the audio, and the changes of its bytes.
-struct Walked {
-    part: std::ops::Range<u64>,
-    changes: Vec<Change>,
-    starts: Vec<(u32, u64)>,
-}
-
-impl Walked {
-    /// All bytes as they are.
-    fn whole(input: &Input) -> Self {
-        Self { part: 0..input.length(), changes: Vec::new(), starts: Vec::new() }
-    }
 }
 
 /// Walks the header of a file.

@@ -3,7 +3,7 @@
 //! The walk also finds the starts of tracks: encoders of AAC put samples before them, which edit lists leave
 //! out. A size of `mdat` that is open, or beyond the file's end, becomes that of the file.
 
-use super::Walked;
+use super::walked::Walked;
 use crate::decode::input::{Change, Input};
 
 /// Boxes that are read at most.

@@ -46,7 +46,10 @@ fn zeros(input: &mut Input, at: u64) -> u64 {
     let mut block = vec![0; ZEROS as usize];
     let count = input.read_at(at, &mut block).unwrap_or(0);
     let zeros = block[..count].iter().position(|byte| *byte != 0);
-    at + zeros.unwrap_or(0) as u64
+    let to = at + zeros.unwrap_or(0) as u64;
+    // the first box of MP4 begins with up to three zeros of its size
+    let back = (1..=3).find(|back| input.array(to + 4 - back) == Some(*b"ftyp"));
+    to.saturating_sub(back.unwrap_or(0)).max(at)
 }
 
 /// The part of a file before the tags at its end.
