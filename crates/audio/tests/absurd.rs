@@ -81,7 +81,7 @@ fn runs_of_samples_that_a_file_cannot_hold_are_refused() {
     let both = [track(1, b"Qclp", &empty), track(2, b"sowt", &empty)];
     let bytes = fragments(&[runs(1, 0, &[u32::MAX - 1]), runs(2, 2, &[32_000])], &both, 2);
     assert!(decode(bytes, "junk").unwrap_err().to_string().contains("without a size"));
-    // what follows the format is decoded: two tracks, of which the second one is known
+    // files that follow the format are decoded: two tracks, of which the second one is known
     let bytes = fragments(&[runs(1, 1, &[3_000]), runs(2, 2, &[32_000])], &both, 2);
     assert!(decode(bytes, "whole").is_ok_and(|count| count > 20_000));
 }

@@ -43,7 +43,7 @@ pub(super) struct Chosen {
     pub(super) lead: Option<f64>,
 }
 
-/// What comes next in a container.
+/// The next item of a container.
 pub(super) enum Next {
     Packet(Packet, End),
     /// The tracks change.
@@ -136,7 +136,7 @@ impl Source {
                     Err(ogg::Fault::Io(source)) => {
                         Err(AudioError::Io { name: name.to_owned(), source })
                     }
-                    // what was decoded before it is kept
+                    // the samples before it are kept
                     Err(fault) => Ok(Next::End(Some(of_ogg(name, fault).to_string()))),
                 },
                 Ok(ogg::Next::End) => Ok(Next::End(None)),

@@ -62,7 +62,7 @@ pub(crate) struct Stated {
 #[derive(Clone, Copy, Default)]
 struct Clock {
     samples: u64,
-    /// What the granules are ahead of the samples, from the first page on.
+    /// The lead of the granules over the samples, from the first page on.
     ahead: Option<i64>,
 }
 

@@ -16,7 +16,7 @@ use symphonia::core::codecs::audio::AudioCodecParameters;
 const PACKET: usize = 4 << 20;
 /// Bytes of a setup header at most.
 const SETUP: usize = 1 << 20;
-/// Streams, one after another in a file, at most. Each builds a decoder.
+/// The most streams that follow each other in a file. Each builds a decoder.
 const CHAINED: usize = 4_096;
 /// Streams at the same time at most.
 const PARALLEL: usize = 64;
@@ -34,7 +34,7 @@ pub(super) struct Packet {
     pub(super) is_last: bool,
 }
 
-/// What comes next in a file.
+/// The next item of a file.
 pub(super) enum Next {
     Packet(Packet),
     /// Another stream begins.
@@ -47,7 +47,7 @@ pub(super) enum Fault {
     Io(io::Error),
     /// Its audio has another codec.
     Codec(&'static str),
-    /// That many streams of no audio.
+    /// The number of its streams, none of which has audio.
     NoAudio(usize),
     Malformed(String),
 }

@@ -12,7 +12,7 @@ const BOXES: usize = 1 << 20;
 const TRACKS: usize = 16;
 /// Tracks of all kinds at most.
 const ALL: usize = 1_024;
-/// Entries of a table of times, and samples of a fragment of a track, at most. A reader walks them for each
+/// The most entries of a table of times, and samples of a fragment of a track. A reader walks them for each
 /// sample.
 const ENTRIES: u64 = 1 << 18;
 /// Runs of a fragment of a track at most.
@@ -53,7 +53,7 @@ struct Track {
     problem: Option<String>,
 }
 
-/// What a movie states about the fragments of a track.
+/// The statements of a movie about the fragments of a track.
 struct Defaults {
     at: u64,
     id: u32,
@@ -108,7 +108,7 @@ impl Walk<'_> {
     fn file(&mut self) -> Outcome {
         let mut at = 0;
         while at < self.length {
-            // What does not follow the format is not shown, nor is what follows it.
+            // A box that does not follow the format is not shown, nor are those behind it.
             self.end = at;
             let part = self.part(at, self.length)?;
             match &part.kind {

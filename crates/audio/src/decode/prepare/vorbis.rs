@@ -62,7 +62,7 @@ impl Walk<'_> {
         let mut books = Books { bytes: 0 };
         let count = self.bits(8).unwrap_or(0) + 1;
         for _ in 0..count {
-            // what a book states is counted even if its bits end early: the decoder reserves it first
+            // a book counts even if its bits end early: the decoder reserves its memory first
             if self.book(&mut books).is_none() || books.bytes > MOST {
                 break;
             }
