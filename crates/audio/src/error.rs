@@ -16,7 +16,7 @@ pub enum AudioError {
     },
     /// Bytes in which no audio format was found.
     #[error(
-        "{name} is not an audio file of a known format: expected wav, aiff, flac, mp3, ogg, m4a, mp4, aac, mkv or webm"
+        "{name} is not an audio file of a known format: expected wav, aiff, flac, mp3, ogg, opus, m4a, mp4, aac, mkv or webm"
     )]
     Unknown {
         /// The file.
@@ -49,6 +49,20 @@ pub enum AudioError {
         name: String,
         /// The fault.
         problem: String,
+    },
+    /// A reading that a [`Cancel`](crate::Cancel) ended.
+    #[error("{name} was not read to its end: the reading was cancelled")]
+    Cancelled {
+        /// The file.
+        name: String,
+    },
+    /// Audio that is longer than the limit.
+    #[error("{name} is longer than {seconds} seconds, the limit")]
+    TooLong {
+        /// The file.
+        name: String,
+        /// The limit.
+        seconds: u64,
     },
     /// A value beyond a limit.
     #[error("{name}: {problem}")]

@@ -19,7 +19,7 @@ fn floats(name: &str) -> Vec<f32> {
 }
 
 /// Files, what ffmpeg decodes, the tolerance, the codec.
-const FILES: [(&str, &str, f32, &str); 30] = [
+const FILES: [(&str, &str, f32, &str); 37] = [
     ("s16.wav", "source.f32", 0.0, "PCM"),
     ("s24.wav", "source.f32", 0.0, "PCM"),
     ("streamed.wav", "source.f32", 0.0, "PCM"),
@@ -30,7 +30,6 @@ const FILES: [(&str, &str, f32, &str); 30] = [
     ("s24.flac", "source.f32", 0.0, "FLAC"),
     ("flac.ogg", "source.f32", 0.0, "FLAC"),
     ("flac.mkv", "source.f32", 0.0, "FLAC"),
-    ("film.mkv", "source.f32", 0.0, "FLAC"),
     ("alac.m4a", "source.f32", 0.0, "ALAC"),
     ("u8.wav", "u8.wav.f32", 0.0, "PCM"),
     ("s32.wav", "s32.wav.f32", 0.0, "PCM"),
@@ -48,6 +47,15 @@ const FILES: [(&str, &str, f32, &str); 30] = [
     ("vorbis.webm", "vorbis.webm.f32", 1e-5, "Vorbis"),
     ("cbr.mp3", "cbr.mp3.f32", 1e-5, "MP3"),
     ("vbr.mp3", "vbr.mp3.f32", 1e-5, "MP3"),
+    ("film.mkv", "source.f32", 0.0, "FLAC"),
+    // Opus: another decoder in floats, and another resampler.
+    ("opus.ogg", "opus.ogg.f32", 5e-3, "Opus"),
+    ("opus.webm", "opus.webm.f32", 5e-3, "Opus"),
+    ("opus.mp4", "opus.ogg.f32", 5e-3, "Opus"),
+    ("opus_silk.ogg", "opus_silk.ogg.f32", 5e-3, "Opus"),
+    ("opus_hybrid.ogg", "opus_hybrid.ogg.f32", 5e-3, "Opus"),
+    ("opus_celt.ogg", "opus_celt.ogg.f32", 5e-3, "Opus"),
+    ("opus_5.1.ogg", "opus_5.1.ogg.f32", 5e-3, "Opus"),
     // Another resampler: the filters differ close to 8 kHz and at the ends.
     ("44100.flac", "44100.flac.f32", 5e-3, "FLAC"),
     ("mono.wav", "f32.wav.f32", 0.0, "PCM"),
@@ -61,7 +69,9 @@ fn files_of_all_formats_decode_as_ffmpeg_does() {
         let found = file.read_all().unwrap();
         let expected = floats(expected);
         // The samples of `mono.wav` go on; ffmpeg keeps the padding of Vorbis in ogg.
-        let same_length = found.len().abs_diff(expected.len()) <= 64 || name == "mono.wav";
+        // Opus in WebM keeps the padding of its last packet, as its reader does not tell it.
+        let padding = if name == "opus.webm" { 320 } else { 64 };
+        let same_length = found.len().abs_diff(expected.len()) <= padding || name == "mono.wav";
         let worst = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         println!(
             "{name}: {} samples, ffmpeg {}, worst {worst:e}, stated {:?}, {} {} {:?} {:?} {:?}",
@@ -90,9 +100,7 @@ fn files_of_all_formats_decode_as_ffmpeg_does() {
 #[test]
 fn what_cannot_be_read_is_named() {
     for (name, expected) in [
-        ("opus.ogg", "its audio is Opus, which is not supported. Convert it, for example: ffmpeg"),
-        ("opus.webm", "its audio is Opus, which is not supported"),
-        ("ac3.mkv", "its audio is AC-3, which is not supported"),
+        ("ac3.mkv", "its audio is AC-3, which is not supported. Convert it, for example: ffmpeg"),
         ("video.mkv", "has no audio: its matroska container has 1 other tracks"),
         ("../make_mel.py", "is not an audio file of a known format: expected wav"),
         ("missing.wav", "could not be read: No such file"),

@@ -164,6 +164,8 @@ pub struct Limits {
     pub body_memory: usize,
     /// The most bytes of an audio file.
     pub audio_bytes: usize,
+    /// The most seconds of audio in a request; `None` for any length.
+    pub audio_seconds: Option<u64>,
     /// Memory of the audio files of all requests in bytes; at least that of two of the largest.
     pub audio_memory: usize,
     /// Time for the head of a request.
@@ -196,6 +198,7 @@ impl Default for Limits {
             body_bytes: 32 << 20,
             body_memory: 512 << 20,
             audio_bytes: 256 << 20,
+            audio_seconds: Some(4 * 3600),
             audio_memory: 1 << 30,
             header_time: Duration::from_secs(30),
             body_time: Duration::from_secs(60),

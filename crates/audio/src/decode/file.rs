@@ -1,7 +1,9 @@
 //! A file of audio as samples of one channel at 16,000 samples a second.
 
+use super::cancel::Cancel;
 use super::input::Input;
 use super::pipe;
+use super::prepare::{Prepared, is_plausible, prepare};
 use super::track::{Stated, Step, Track};
 use crate::resample::Resampler;
 use crate::{AudioError, SAMPLE_RATE, Samples};
@@ -57,8 +59,8 @@ impl std::fmt::Display for Warning {
 
 /// An audio file that is decoded chunk by chunk in bounded memory.
 ///
-/// The format is found by the content, never by the name: wav, aiff, flac, mp3, ogg with Vorbis or
-/// FLAC, m4a and mp4 with AAC or ALAC, raw AAC, mkv and webm. Channels are mixed by their mean. A file of
+/// The format is found by the content, never by the name: wav, aiff, flac, mp3, ogg with Opus, Vorbis or
+/// FLAC, m4a and mp4 with AAC, ALAC or Opus, raw AAC, mkv and webm. Channels are mixed by their mean. A file of
 /// 16-bit samples, one channel and 16,000 samples a second gives exactly `x / 32768`. Values are in
 /// [-1, 1]: greater ones are clamped, NaN becomes 0.
 ///
@@ -66,7 +68,7 @@ impl std::fmt::Display for Warning {
 /// says so after the last chunk.
 pub struct AudioFile {
     name: String,
-    input: Input,
+    prepared: Prepared,
     /// The track, none after a failure.
     track: Option<Track>,
     stated: Stated,
@@ -79,6 +81,8 @@ pub struct AudioFile {
     chunk: Vec<f32>,
     /// Samples that were returned.
     given: u64,
+    /// Seconds of samples that were dropped.
+    dropped: f64,
     limit: u64,
     damaged: Option<(u64, f64, String)>,
     cut: bool,
@@ -100,7 +104,16 @@ impl AudioFile {
         if kind.is_file() {
             return Self::from_reader(file, &name);
         }
-        Self::from_reader(pipe::spooled(file, &name)?, &name)
+        Self::from_pipe(file, &name)
+    }
+
+    /// Reads a pipe to its end, as [`open`](Self::open) does. `name` stands for it in messages.
+    ///
+    /// # Errors
+    ///
+    /// As for [`open`](Self::open), or it has more than 4 GiB.
+    pub fn from_pipe(pipe: impl Read, name: &str) -> Result<Self, AudioError> {
+        Self::from_reader(pipe::spooled(pipe, name)?, name)
     }
 
     /// Opens the bytes of a file. `name` stands for it in messages.
@@ -124,13 +137,30 @@ impl AudioFile {
         reader: impl Read + Seek + Send + 'static,
         name: &str,
     ) -> Result<Self, AudioError> {
+        Self::from_reader_until(reader, name, &Cancel::new())
+    }
+
+    /// Opens a file as [`from_reader`](Self::from_reader) does, until a handle ends its reading.
+    ///
+    /// # Errors
+    ///
+    /// As for [`open`](Self::open), or [`AudioError::Cancelled`].
+    pub fn from_reader_until(
+        reader: impl Read + Seek + Send + 'static,
+        name: &str,
+        cancel: &Cancel,
+    ) -> Result<Self, AudioError> {
+        if cancel.is_due() {
+            return Err(AudioError::Cancelled { name: name.to_owned() });
+        }
         let failed = |source| AudioError::Io { name: name.to_owned(), source };
-        let input = Input::new(Box::new(reader)).map_err(failed)?;
-        let track = Track::open(&input, name)?;
+        let input = Input::new(Box::new(reader), cancel).map_err(failed)?;
+        let prepared = prepare(&input, name)?;
+        let track = Track::open(&prepared, name)?;
         let (stated, codec) = (track.stated(), track.codec().to_owned());
         Ok(Self {
             name: name.to_owned(),
-            input,
+            prepared,
             track: Some(track),
             stated,
             codec,
@@ -140,10 +170,26 @@ impl AudioFile {
             decoded: Vec::new(),
             chunk: Vec::new(),
             given: 0,
+            dropped: 0.0,
             limit: LIMIT * u64::from(SAMPLE_RATE),
             damaged: None,
             cut: false,
         })
+    }
+
+    /// Whether bytes begin as audio may do: a quick look that builds no decoder.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be read, or are certainly no audio.
+    pub fn check_kind(
+        reader: impl Read + Seek + Send + 'static,
+        name: &str,
+    ) -> Result<(), AudioError> {
+        let failed = |source| AudioError::Io { name: name.to_owned(), source };
+        let input = Input::new(Box::new(reader), &Cancel::new()).map_err(failed)?;
+        let unknown = || AudioError::Unknown { name: name.to_owned() };
+        if is_plausible(&input) { Ok(()) } else { Err(unknown()) }
     }
 
     /// Sets the greatest length in seconds. A longer file is an error when this length is reached.
@@ -223,10 +269,15 @@ impl AudioFile {
     fn fill(&mut self) -> Result<bool, AudioError> {
         let Some(track) = &mut self.track else { return Ok(false) };
         self.decoded.clear();
-        let rate = match track.step(&self.name, &mut self.decoded)? {
+        let rate = match track.step(&self.prepared.input, &self.name, &mut self.decoded)? {
             Step::Samples { rate } => {
-                self.input.refill();
+                self.prepared.input.refill();
                 rate
+            }
+            Step::Dropped { seconds } => {
+                self.dropped += seconds;
+                self.check_limit()?;
+                return Ok(true);
             }
             Step::Damaged { rate, problem } => {
                 let first = self.position();
@@ -253,6 +304,16 @@ impl AudioFile {
             None => self.chunk.extend_from_slice(&self.decoded),
         }
         Ok(true)
+    }
+
+    /// Checks the length of what was decoded.
+    fn check_limit(&self) -> Result<(), AudioError> {
+        let dropped = (self.dropped * f64::from(SAMPLE_RATE)) as u64;
+        if self.given.saturating_add(dropped) <= self.limit {
+            return Ok(());
+        }
+        let seconds = self.limit / u64::from(SAMPLE_RATE);
+        Err(AudioError::TooLong { name: self.name.clone(), seconds })
     }
 
     /// Begins another rate.
@@ -294,23 +355,17 @@ impl Samples for AudioFile {
             *sample = sample.clamp(-1.0, 1.0);
         }
         self.given += self.chunk.len() as u64;
-        if self.given > self.limit {
-            self.track = None;
-            let seconds = self.limit / u64::from(SAMPLE_RATE);
-            let problem = format!("it is longer than {seconds} seconds, the limit");
-            return Err(AudioError::Limit { name: self.name.clone(), problem });
-        }
+        self.check_limit().inspect_err(|_| self.track = None)?;
         Ok(Some(&self.chunk))
     }
 
     fn rewind(&mut self) -> Result<(), AudioError> {
         // Readers cannot seek in every container, and their decoders keep state: a new one is exact.
         self.track = None;
-        let failed = |source| AudioError::Io { name: self.name.clone(), source };
-        self.input.rewind().map_err(failed)?;
-        self.track = Some(Track::open(&self.input, &self.name)?);
+        self.track = Some(Track::open(&self.prepared, &self.name)?);
         (self.rate, self.resampler, self.changes) = (SAMPLE_RATE, None, 0);
-        (self.given, self.damaged, self.cut) = (0, None, false);
+        (self.given, self.dropped) = (0, 0.0);
+        (self.damaged, self.cut) = (None, false);
         Ok(())
     }
 }

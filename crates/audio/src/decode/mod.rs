@@ -1,12 +1,19 @@
 //! Decoding of audio files and of raw PCM.
 
+mod cancel;
 mod codec;
-mod edit;
+mod decoder;
 mod file;
+mod guard;
 mod input;
+mod ogg;
+mod opus;
 mod pipe;
+mod prepare;
 mod raw;
+mod source;
 mod track;
 
+pub use cancel::Cancel;
 pub use file::{AudioFile, Warning};
 pub use raw::{Encoding, RawAudio, RawFormat};

@@ -1,7 +1,8 @@
 //! The audio of a pipe, kept in a file because it is read twice.
 
+use super::cancel::Cancel;
 use super::input::Input;
-use super::track::Track;
+use super::prepare::prepare;
 use crate::AudioError;
 use std::fs::File;
 use std::io::{self, Cursor, Read, Write};
@@ -20,9 +21,10 @@ pub(super) fn spooled(mut pipe: impl Read, name: &str) -> Result<File, AudioErro
     (&mut pipe).take(HEAD).read_to_end(&mut head).map_err(failed)?;
     let is_tagged = TAGS.iter().any(|tag| head.starts_with(tag));
     if head.len() as u64 == HEAD && !is_tagged {
-        let input = Input::new(Box::new(Cursor::new(head.clone()))).map_err(failed)?;
+        let reader = Box::new(Cursor::new(head.clone()));
+        let input = Input::new(reader, &Cancel::new()).map_err(failed)?;
         // other faults may be those of a file that is cut off
-        if let Err(error @ AudioError::Unknown { .. }) = Track::open(&input, name) {
+        if let Err(error @ AudioError::Unknown { .. }) = prepare(&input, name) {
             return Err(error);
         }
     }

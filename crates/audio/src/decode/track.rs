@@ -1,37 +1,21 @@
 //! One track of audio of a container, decoded packet by packet.
 
-use super::codec;
-use super::edit;
+use super::decoder::{Decoded, Decoder};
+use super::guard::guard;
 use super::input::Input;
+use super::opus;
+use super::prepare::Prepared;
+use super::source::{Chosen, End, Next, Source};
 use crate::AudioError;
-use std::io::ErrorKind;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
-use symphonia::core::codecs::CodecParameters;
-use symphonia::core::codecs::audio::{
-    AudioCodecParameters, AudioDecoder, AudioDecoderOptions, CODEC_ID_NULL_AUDIO,
-};
-use symphonia::core::common::Limit;
-use symphonia::core::errors::Error;
-use symphonia::core::formats::probe::{Hint, Probe, ProbeOptions};
-use symphonia::core::formats::{FormatOptions, FormatReader, Track as Entry, TrackType};
-use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
-use symphonia::core::meta::MetadataOptions;
 
-/// Greatest number of channels.
-const CHANNELS: usize = 64;
-/// Least and greatest rate in samples a second.
-const RATES: std::ops::RangeInclusive<u32> = 1_000..=768_000;
 /// Greatest number of packets, one after another, that give no samples.
 const EMPTY_PACKETS: usize = 4_096;
+/// Greatest number of packets of other tracks, one after another: those of an hour of a film.
+const OTHER_PACKETS: usize = 1 << 18;
+/// Packets without samples for which a change of tracks counts, as it builds a decoder.
+const TRACKS: usize = 256;
 /// Greatest number of samples of a channel in a packet: FLAC's blocks have at most 65,535.
 const PACKET: u64 = 65_536;
-/// Bytes at the start of a file in which a format is searched, behind tags.
-const SEARCH: u32 = 32 << 10;
-/// Bytes of PCM that only headers state which were written before the length was known.
-const PIPED: f64 = (i32::MAX - 4_096) as f64;
-/// Bytes of a tag or a picture, which nobody reads.
-const TAG: usize = 1 << 20;
 
 /// The result of a packet.
 pub(crate) enum Step {
@@ -46,6 +30,11 @@ pub(crate) enum Step {
         rate: u32,
         /// The fault.
         problem: String,
+    },
+    /// Samples before the content were dropped.
+    Dropped {
+        /// Their length.
+        seconds: f64,
     },
     /// There are no more packets.
     End {
@@ -69,75 +58,80 @@ pub(crate) struct Stated {
     pub(crate) own: bool,
 }
 
+/// The samples of a stream of Ogg so far, by which its last page cuts its end.
+#[derive(Clone, Copy, Default)]
+struct Clock {
+    samples: u64,
+    /// The lead of the granules over the samples, from the first page on.
+    ahead: Option<i64>,
+}
+
 /// A track that is being decoded.
 pub(crate) struct Track {
-    reader: Box<dyn FormatReader>,
-    decoder: Box<dyn AudioDecoder>,
+    source: Source,
+    decoder: Decoder,
     id: u32,
     /// Seconds of a tick of the packets' times.
     tick: Option<f64>,
     rate: Option<u32>,
     /// Seconds that are to be dropped at the start.
     lead: f64,
+    clock: Clock,
     interleaved: Vec<f32>,
+    /// Samples of the last packet.
+    last: u64,
     empty: usize,
+    others: usize,
     /// Whether any packet was decoded.
     decoded: bool,
-    codec: String,
     stated: Stated,
     /// The last fault of a packet.
     problem: Option<String>,
 }
 
 impl Track {
-    /// Finds the container's format by its content and opens its first track of audio.
-    pub(crate) fn open(input: &Input, name: &str) -> Result<Self, AudioError> {
-        guard(name, || Self::open_unguarded(input, name))?
+    /// Opens the first track of audio that is supported.
+    pub(crate) fn open(prepared: &Prepared, name: &str) -> Result<Self, AudioError> {
+        let opened = guard(name, || Self::open_unguarded(prepared, name)).and_then(|track| track);
+        opened.map_err(|error| cancelled(&prepared.input, name, error))
     }
 
-    fn open_unguarded(input: &Input, name: &str) -> Result<Self, AudioError> {
-        let starts = edit::starts(&mut input.clone());
-        input.rewind().map_err(|source| AudioError::Io { name: name.to_owned(), source })?;
-        let stream =
-            MediaSourceStream::new(Box::new(input.clone()), MediaSourceStreamOptions::default());
-        let limits = MetadataOptions::default()
-            .limit_tag_bytes(Limit::Maximum(TAG))
-            .limit_visual_bytes(Limit::Maximum(TAG));
-        let reader = probe()
-            .probe(&Hint::new(), stream, FormatOptions::default(), limits)
-            .map_err(|error| opening(name, error))?;
-        let (entry, decoder) = choose(reader.as_ref(), name)?;
-        let (id, codec) = (entry.id, decoder.1);
-        let tick = entry.time_base.map(f64::from);
-        let start = starts.iter().find(|start| start.0 == id).map_or(0, |start| start.1);
-        let lead = start as f64 * tick.unwrap_or(0.0);
-        let (seconds, own) = stated_seconds(reader.as_ref(), entry, input);
+    fn open_unguarded(prepared: &Prepared, name: &str) -> Result<Self, AudioError> {
+        let source = Source::open(prepared, name)?;
+        let Chosen { decoder, id, tick, lead } = source.choose(name)?;
+        let start = prepared.starts.iter().find(|start| start.0 == id);
+        let start = start.map(|start| start.1 as f64 * tick.unwrap_or(0.0));
+        let lead = start.or(lead).or(decoder.lead()).unwrap_or(0.0);
+        let (seconds, own) = source.seconds(id, &prepared.input);
+        let (rate, channels) = decoder.spec();
         let stated = Stated {
-            container: reader.format_info().short_name,
-            rate: decoder.0.codec_params().sample_rate,
-            channels: decoder.0.codec_params().channels.as_ref().map(|c| c.count()),
+            container: source.container(),
+            rate,
+            channels,
             seconds: seconds.map(|seconds| seconds - lead).filter(|seconds| *seconds > 0.0),
             own,
         };
         Ok(Self {
-            decoder: decoder.0,
+            source,
+            decoder,
             id,
             tick,
-            rate: stated.rate,
+            rate,
             lead,
+            clock: Clock::default(),
             interleaved: Vec::new(),
+            last: 0,
             empty: 0,
+            others: 0,
             decoded: false,
-            codec,
             stated,
             problem: None,
-            reader,
         })
     }
 
     /// The codec's name.
     pub(crate) fn codec(&self) -> &str {
-        &self.codec
+        self.decoder.codec()
     }
 
     /// The statements of the container.
@@ -146,59 +140,116 @@ impl Track {
     }
 
     /// Decodes the next packet and appends the mean of its channels to `out`.
-    pub(crate) fn step(&mut self, name: &str, out: &mut Vec<f32>) -> Result<Step, AudioError> {
-        guard(name, || self.step_unguarded(name, out))?
+    pub(crate) fn step(
+        &mut self,
+        input: &Input,
+        name: &str,
+        out: &mut Vec<f32>,
+    ) -> Result<Step, AudioError> {
+        let step = guard(name, || self.step_unguarded(input, name, out)).and_then(|step| step);
+        match step {
+            // a reader may take the end of its reading for that of the file
+            Ok(Step::End { .. }) if input.cancel().is_due() => {
+                Err(AudioError::Cancelled { name: name.to_owned() })
+            }
+            step => step.map_err(|error| cancelled(input, name, error)),
+        }
     }
 
-    fn step_unguarded(&mut self, name: &str, out: &mut Vec<f32>) -> Result<Step, AudioError> {
+    fn step_unguarded(
+        &mut self,
+        input: &Input,
+        name: &str,
+        out: &mut Vec<f32>,
+    ) -> Result<Step, AudioError> {
         loop {
-            let packet = match self.reader.next_packet() {
-                Ok(Some(packet)) => packet,
-                Ok(None) => return self.end(name, None),
-                Err(Error::ResetRequired) => {
+            if input.cancel().is_due() {
+                return Err(AudioError::Cancelled { name: name.to_owned() });
+            }
+            let (packet, end) = match self.source.next(name)? {
+                Next::Packet(packet, end) => (packet, end),
+                Next::Tracks => {
                     self.reopen(name)?;
                     continue;
                 }
-                // Files that were written to a pipe end so. Others lack a part of the stated length.
-                Err(Error::IoError(error)) if error.kind() == ErrorKind::UnexpectedEof => {
-                    return self.end(name, None);
-                }
-                Err(error) => return self.end(name, Some(error.to_string())),
+                Next::End(problem) => return self.end(name, problem),
             };
-            if packet.track_id != self.id {
-                continue;
-            }
-            self.empty += 1;
-            if self.empty > EMPTY_PACKETS {
-                let problem = format!("{EMPTY_PACKETS} packets, one after another, have no audio");
+            let is_other = packet.track_id != self.id;
+            *if is_other { &mut self.others } else { &mut self.empty } += 1;
+            if self.empty > EMPTY_PACKETS || self.others > OTHER_PACKETS {
+                let count = if self.empty > EMPTY_PACKETS { EMPTY_PACKETS } else { OTHER_PACKETS };
+                let problem = format!("{count} packets, one after another, have no audio");
                 return self.end(name, Some(problem));
             }
-            match self.decoder.decode(&packet) {
-                Ok(decoded) => {
-                    let (rate, channels) = (decoded.spec().rate(), decoded.num_planes());
-                    if decoded.frames() == 0 {
-                        continue;
+            if is_other {
+                continue;
+            }
+            match self.decoder.decode(&packet, name, &mut self.interleaved)? {
+                Decoded::Samples { rate, channels } => {
+                    let frames = self.interleaved.len() / channels.max(1);
+                    self.clock.advance(frames as u64, end);
+                    let kept = self.kept(frames, &packet, rate, end);
+                    self.interleaved.truncate(kept * channels);
+                    let content = self.content(rate, channels);
+                    if content.is_empty() {
+                        if frames == 0 {
+                            continue;
+                        }
+                        self.empty = 0;
+                        return Ok(Step::Dropped { seconds: frames as f64 / f64::from(rate) });
                     }
-                    check(name, Some(rate), Some(channels))?;
-                    decoded.copy_to_vec_interleaved(&mut self.interleaved);
-                    mix(self.content(rate, channels), channels, out);
+                    mix(content, channels, out);
                     self.rate = Some(rate);
-                    (self.empty, self.decoded) = (0, true);
+                    self.last = frames as u64;
+                    (self.empty, self.others, self.decoded) = (0, 0, true);
                     return Ok(Step::Samples { rate });
                 }
-                Err(Error::ResetRequired) => self.reopen(name)?,
+                Decoded::Reset => self.reopen(name)?,
                 // A decoder that fails can decode the next packet. Zeros keep the times behind it right.
-                Err(error) => {
-                    let problem = error.to_string();
+                Decoded::Damaged(problem) => {
                     self.problem = Some(problem.clone());
-                    if let (Some(rate), Some(tick)) = (self.rate, self.tick) {
-                        let seconds = packet.dur.get() as f64 * tick;
-                        let frames = ((seconds * f64::from(rate)).round() as u64).min(PACKET);
-                        out.resize(out.len() + frames as usize, 0.0);
-                        return Ok(Step::Damaged { rate, problem });
+                    if let Some(rate) = self.rate {
+                        let frames = self.length(&packet, rate).min(PACKET);
+                        self.clock.advance(frames, end);
+                        if frames > 0 || self.tick.is_some() {
+                            out.resize(out.len() + frames as usize, 0.0);
+                            return Ok(Step::Damaged { rate, problem });
+                        }
                     }
                 }
             }
+        }
+    }
+
+    /// The samples of a packet, by its own statement or that of its container.
+    fn length(&self, packet: &symphonia::core::packet::Packet, rate: u32) -> u64 {
+        match self.tick {
+            _ if self.decoder.is_opus() => opus::samples(&packet.data).unwrap_or(0) as u64,
+            Some(tick) => (packet.dur.get() as f64 * tick * f64::from(rate)).round() as u64,
+            None => self.last,
+        }
+    }
+
+    /// The samples of a packet that belong to the content, by the length of the stream or of the packet.
+    fn kept(
+        &self,
+        frames: usize,
+        packet: &symphonia::core::packet::Packet,
+        rate: u32,
+        end: End,
+    ) -> usize {
+        if let (Some(granule), Some(ahead), true) = (end.granule, self.clock.ahead, end.is_last) {
+            let whole = granule.saturating_add_signed(ahead.saturating_neg());
+            let excess = self.clock.samples.saturating_sub(whole);
+            return frames.saturating_sub(usize::try_from(excess).unwrap_or(usize::MAX));
+        }
+        match self.tick {
+            // the last packet of Opus in MP4 is shorter than its samples
+            Some(tick) if self.decoder.is_opus() && self.stated.container == "isomp4" => {
+                let stated = (packet.dur.get() as f64 * tick * f64::from(rate)).round() as usize;
+                frames.min(stated.max(1))
+            }
+            _ => frames,
         }
     }
 
@@ -206,7 +257,7 @@ impl Track {
     fn content(&mut self, rate: u32, channels: usize) -> &[f32] {
         let frames = (self.lead * f64::from(rate)).round() as usize;
         let dropped = frames.min(self.interleaved.len() / channels.max(1));
-        self.lead -= dropped as f64 / f64::from(rate);
+        self.lead -= dropped as f64 / f64::from(rate.max(1));
         &self.interleaved[dropped * channels..]
     }
 
@@ -224,134 +275,39 @@ impl Track {
 
     /// Begins the next one of chained streams.
     fn reopen(&mut self, name: &str) -> Result<(), AudioError> {
-        let (entry, (decoder, codec)) = choose(self.reader.as_ref(), name)?;
-        (self.id, self.tick) = (entry.id, entry.time_base.map(f64::from));
-        (self.decoder, self.codec) = (decoder, codec);
+        let Chosen { decoder, id, tick, lead } = self.source.choose(name)?;
+        (self.id, self.tick) = (id, tick);
+        self.lead = lead.unwrap_or(0.0);
+        self.decoder = decoder;
+        self.clock = Clock::default();
+        self.empty += TRACKS;
         Ok(())
     }
 }
 
-/// The formats that are searched for.
-fn probe() -> &'static Probe {
-    static PROBE: OnceLock<Probe> = OnceLock::new();
-    PROBE.get_or_init(|| {
-        let options = ProbeOptions { max_probe_depth: SEARCH, ..ProbeOptions::default() };
-        let mut probe = Probe::new_with_options(&options);
-        symphonia::default::register_enabled_formats(&mut probe);
-        probe
-    })
-}
-
-/// Runs code of decoders. A panic there, which malformed files could cause, becomes an error.
-fn guard<T>(name: &str, run: impl FnOnce() -> T) -> Result<T, AudioError> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(|_| AudioError::Malformed {
-        name: name.to_owned(),
-        problem: "its decoder gave up on it".to_owned(),
-    })
-}
-
-type Decoder = (Box<dyn AudioDecoder>, String);
-
-/// The track to decode: the default one, or else the first one in a supported codec.
-fn choose<'a>(
-    reader: &'a (dyn FormatReader + 'static),
-    name: &str,
-) -> Result<(&'a Entry, Decoder), AudioError> {
-    let default = reader.default_track(TrackType::Audio);
-    let others = reader.tracks().iter().filter(|t| t.track_type() == Some(TrackType::Audio));
-    let mut problem = None;
-    for entry in default.into_iter().chain(others) {
-        match decoder(entry, name) {
-            Ok(decoder) => return Ok((entry, decoder)),
-            Err(error) => problem = problem.or(Some(error)),
-        }
-    }
-    Err(problem.unwrap_or_else(|| AudioError::NoAudio {
-        name: name.to_owned(),
-        container: reader.format_info().short_name,
-        tracks: reader.tracks().len(),
-    }))
-}
-
-fn decoder(entry: &Entry, name: &str) -> Result<Decoder, AudioError> {
-    let unknown = AudioCodecParameters { codec: CODEC_ID_NULL_AUDIO, ..Default::default() };
-    let parameters = match &entry.codec_params {
-        Some(CodecParameters::Audio(parameters)) => parameters,
-        _ => &unknown,
-    };
-    let channels = parameters.channels.as_ref().map(|channels| channels.count());
-    check(name, parameters.sample_rate, channels)?;
-    let codec = codec::name(parameters.codec);
-    let codecs = symphonia::default::get_codecs();
-    if codecs.get_audio_decoder(parameters.codec).is_none() {
-        return Err(AudioError::Codec { name: name.to_owned(), codec });
-    }
-    match codecs.make_audio_decoder(parameters, &AudioDecoderOptions::default()) {
-        Ok(decoder) => Ok((decoder, codec)),
-        Err(Error::Unsupported(what)) => {
-            Err(AudioError::Codec { name: name.to_owned(), codec: format!("{codec} ({what})") })
-        }
-        Err(error) => {
-            Err(AudioError::Malformed { name: name.to_owned(), problem: error.to_string() })
+impl Clock {
+    /// Counts the samples of a packet. At the end of the first page it is known what its granule is ahead of
+    /// them. A stream of one page begins with 0.
+    fn advance(&mut self, samples: u64, end: End) {
+        self.samples = self.samples.saturating_add(samples);
+        if self.ahead.is_none()
+            && let Some(granule) = end.granule
+        {
+            if end.is_last {
+                self.ahead = Some(0);
+            } else if end.ends_page {
+                self.ahead = Some((granule as i64).saturating_sub(self.samples as i64));
+            }
         }
     }
 }
 
-/// The length that a container states, in seconds, at most what its bytes can hold. Whether it is that of
-/// the track alone.
-fn stated_seconds(reader: &dyn FormatReader, entry: &Entry, input: &Input) -> (Option<f64>, bool) {
-    let Some(CodecParameters::Audio(parameters)) = &entry.codec_params else {
-        return (None, false);
-    };
-    let rate = parameters.sample_rate.filter(|rate| *rate > 0);
-    let mut frames = entry.num_frames.map(|frames| frames as f64);
-    if codec::is_pcm(parameters.codec)
-        && let (Some(stated), Some(channels)) = (frames, parameters.channels.as_ref())
-    {
-        // A file that was written to a pipe states the greatest length that its header can hold.
-        let width = f64::from(parameters.bits_per_sample.unwrap_or(8).div_ceil(8));
-        let frame = width * channels.count().max(1) as f64;
-        if stated * frame >= PIPED {
-            frames = Some(stated.min(input.length() as f64 / frame));
-        }
+/// An error, as that of a reading that was cancelled if it was.
+fn cancelled(input: &Input, name: &str, error: AudioError) -> AudioError {
+    match input.cancel().is_due() {
+        true => AudioError::Cancelled { name: name.to_owned() },
+        false => error,
     }
-    let of_frames = frames.zip(rate).map(|(frames, rate)| frames / f64::from(rate));
-    let of_track = || Some(entry.duration?.get() as f64 * f64::from(entry.time_base?));
-    if let Some(seconds) = of_frames.or_else(of_track) {
-        return (Some(seconds), true);
-    }
-    let media = reader.media_info();
-    let of_media = || Some(media.duration?.get() as f64 * f64::from(media.time_base?));
-    (of_media(), reader.tracks().len() == 1)
-}
-
-fn opening(name: &str, error: Error) -> AudioError {
-    let name = name.to_owned();
-    match error {
-        Error::Unsupported(what) if what.contains("probe") => AudioError::Unknown { name },
-        Error::IoError(source) if source.kind() != ErrorKind::UnexpectedEof => {
-            AudioError::Io { name, source }
-        }
-        Error::IoError(_) => AudioError::Malformed {
-            name,
-            problem: "it ends in the middle of its header".to_owned(),
-        },
-        other => AudioError::Malformed { name, problem: other.to_string() },
-    }
-}
-
-/// Checks values that set sizes of buffers.
-fn check(name: &str, rate: Option<u32>, channels: Option<usize>) -> Result<(), AudioError> {
-    let problem = match (rate, channels) {
-        (Some(rate), _) if !RATES.contains(&rate) => {
-            format!("it has {rate} samples a second, expected {} to {}", RATES.start(), RATES.end())
-        }
-        (_, Some(channels)) if channels > CHANNELS => {
-            format!("it has {channels} channels, expected at most {CHANNELS}")
-        }
-        _ => return Ok(()),
-    };
-    Err(AudioError::Limit { name: name.to_owned(), problem })
 }
 
 /// Appends the mean of interleaved channels.

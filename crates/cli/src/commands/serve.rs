@@ -118,6 +118,9 @@ pub(crate) struct Args {
     /// Accept at most N bytes in an audio file
     #[arg(long, value_name = "N", default_value_t = 256 << 20)]
     max_audio: usize,
+    /// Accept at most N seconds of audio; 0 for any length
+    #[arg(long, value_name = "N", default_value_t = 4 * 3600)]
+    max_audio_seconds: u64,
     /// Answer at most N requests a minute of each API key
     #[arg(long, value_name = "N")]
     requests_per_minute: Option<u32>,
@@ -408,6 +411,7 @@ fn config(args: &Args) -> Result<Config> {
     let limits = &mut config.limits;
     limits.body_bytes = args.max_body;
     limits.audio_bytes = args.max_audio;
+    limits.audio_seconds = Some(args.max_audio_seconds).filter(|&seconds| seconds > 0);
     limits.request_time = args.request_timeout.map(Duration::from_secs);
     limits.shutdown_time = Duration::from_secs(args.shutdown_timeout);
     limits.requests_per_minute = args.requests_per_minute;

@@ -1,6 +1,7 @@
 //! `pelton transcribe`: the text of speech.
 
 use std::{
+    ffi::{OsStr, OsString},
     io::{self, BufWriter, Write, stdin},
     ops::ControlFlow,
     path::{Path, PathBuf},
@@ -30,6 +31,8 @@ use crate::{
 
 /// Temperatures that OpenAI's command line tries.
 const TEMPERATURES: [f64; 6] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
+/// The file that stands for standard input.
+const STDIN: &str = "-";
 /// Seconds of new audio after which a live transcription goes on.
 const LIVE_STEP: f64 = 1.0;
 
@@ -37,15 +40,15 @@ const LIVE_STEP: f64 = 1.0;
 #[command(
     override_usage = "pelton transcribe [OPTIONS] [MODEL] <FILE>...\n       pelton transcribe [OPTIONS] [MODEL] --stream -",
     after_help = "MODEL is a file ggml-NAME.bin of whisper.cpp, a directory of Hugging Face, or a GGUF file \
-                  of `pelton convert`.\nFILE is wav, flac, mp3, ogg, m4a, aiff, mkv or webm. The text goes \
-                  to standard output, or with -o to\nDIR/FILE.FORMAT. --stream - reads raw audio from a \
-                  pipe: 16-bit samples of one channel, 16,000 a second."
+                  of `pelton convert`.\nFILE is wav, flac, mp3, ogg, opus, m4a, aiff, mkv or webm; - is standard \
+                  input. The text goes to\nstandard output, or with -o to DIR/FILE.FORMAT. --stream - reads raw audio \
+                  from a pipe: 16-bit samples of one\nchannel, 16,000 a second."
 )]
 pub(crate) struct Args {
     /// A speech model, and audio files. A single FILE is heard by the built-in model, which knows synthetic
     /// speech only
     #[arg(required_unless_present = "stream", value_name = "MODEL|FILE")]
-    inputs: Vec<String>,
+    inputs: Vec<OsString>,
     /// The language as a code or an English name; auto hears it from the first 30 seconds
     #[arg(short, long, value_name = "LANGUAGE", default_value = "auto", value_parser = language)]
     language: Heard,
@@ -134,12 +137,22 @@ enum TaskArg {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (model, files) = match (args.inputs.as_slice(), &args.stream) {
-        ([], _) => (BUILT_IN, &[][..]),
-        ([model], Some(_)) => (&**model, &[][..]),
+        ([], _) => (None, &[][..]),
+        ([model], Some(_)) => (Some(model), &[][..]),
         (_, Some(_)) => bail!("files and --stream -, expected one of them"),
-        (files @ [_], None) => (BUILT_IN, files),
-        ([model, files @ ..], None) => (&**model, files),
+        (files @ [_], None) => (None, files),
+        ([model, files @ ..], None) => (Some(model), files),
     };
+    let model = match model.map(|model| (model, model.to_str())) {
+        None => BUILT_IN,
+        Some((_, Some(model))) => model,
+        Some((model, None)) => {
+            bail!("{} is no UTF-8, expected a MODEL with a name of Unicode", model.display())
+        }
+    };
+    if files.iter().filter(|file| *file == STDIN).count() > 1 {
+        bail!("- is there twice, expected standard input once");
+    }
     if files.len() > 1 && args.output.is_none() {
         bail!("{} files and no -o DIR, expected a folder for their results", files.len());
     }
@@ -182,17 +195,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// The file of each result, `None` for standard output. One that exists, and two of the same name, are refused
 /// before the work.
-fn results(args: &Args, files: &[String]) -> Result<Vec<Option<PathBuf>>> {
+fn results(args: &Args, files: &[OsString]) -> Result<Vec<Option<PathBuf>>> {
     let Some(folder) = &args.output else { return Ok(vec![None; files.len()]) };
     let mut all: Vec<Option<PathBuf>> = Vec::with_capacity(files.len());
     for file in files {
-        let path = Path::new(file);
+        let path = Path::new(if file == STDIN { OsStr::new("stdin") } else { file });
         let mut name = path.file_stem().unwrap_or(path.as_os_str()).to_owned();
         name.push(".");
         name.push(args.format.name());
         let result = folder.join(name);
         if let Some(at) = all.iter().position(|one| one.as_ref() == Some(&result)) {
-            bail!("{} and {file} would both become {}", files[at], result.display());
+            let (one, other, result) = (files[at].display(), file.display(), result.display());
+            bail!("{one} and {other} would both become {result}");
         }
         if result.exists() && !args.force {
             bail!("{} exists already, expected another folder or --force", result.display());
@@ -257,6 +271,8 @@ struct Watch<'a> {
     prints: bool,
     /// The failure of printing.
     failure: Option<io::Error>,
+    /// Hundredths of a second of the audio.
+    frames: usize,
 }
 
 impl Control for Watch<'_> {
@@ -283,6 +299,7 @@ impl Observer for Watch<'_> {
     }
 
     fn progress(&mut self, done: usize, all: usize) -> ControlFlow<()> {
+        self.frames = all;
         self.counter.set(done as u64 / 100, all as u64 / 100);
         self.step()
     }
@@ -296,11 +313,14 @@ fn transcribe(
     options: &Transcription,
     stop: &Flag,
 ) -> Result<()> {
-    let mut audio =
-        AudioFile::open(path).or_else(|error| match args.inputs.len() == 1 && path.exists() {
-            true => Err(error).hint("a model comes before its audio: pelton transcribe MODEL FILE"),
-            false => Err(error.into()),
-        })?;
+    let opened = match path == STDIN {
+        true => AudioFile::from_pipe(stdin().lock(), "standard input"),
+        false => AudioFile::open(path),
+    };
+    let mut audio = opened.or_else(|error| match args.inputs.len() == 1 && path.exists() {
+        true => Err(error).hint("a model comes before its audio: pelton transcribe MODEL FILE"),
+        false => Err(error.into()),
+    })?;
     let begun = Instant::now();
     let bar = Progress::new(
         "transcribing {bar:32} {pos} of {len} s of audio, {per_sec} of audio, {eta} left",
@@ -308,7 +328,7 @@ fn transcribe(
     );
     let counter = bar.counter().clone();
     let prints = result.is_none() && args.format == Format::Txt;
-    let mut watch = Watch { stop, counter, prints, failure: None };
+    let mut watch = Watch { stop, counter, prints, failure: None, frames: 0 };
     let found = model.transcribe(&mut audio, options, &mut watch);
     drop(bar);
     if let Some(failure) = watch.failure {
@@ -347,7 +367,9 @@ fn transcribe(
             out.flush()?;
         }
     }
-    let (seconds, took) = (audio.position(), begun.elapsed().as_secs_f64());
+    // the last pass ends early where nobody speaks
+    let seconds = audio.position().max(watch.frames as f64 / 100.0);
+    let took = begun.elapsed().as_secs_f64();
     note!(
         "{}: {}, {seconds:.0} s of audio in {took:.1} s, {:.1} times real time",
         path.display(),
@@ -367,7 +389,8 @@ fn live(
     let format = RawFormat { encoding: Encoding::S16Le, rate: SAMPLE_RATE, channels: 1 };
     let mut audio = RawAudio::new(stdin().lock(), format)?;
     let mut live = LiveTranscription::new(options.rules.clone(), LIVE_STEP);
-    let mut watch = Watch { stop, counter: Counter::default(), prints: false, failure: None };
+    let mut watch =
+        Watch { stop, counter: Counter::default(), prints: false, failure: None, frames: 0 };
     let print = |words: &[Word]| -> io::Result<()> {
         let mut out = output::stdout();
         words.iter().try_for_each(|word| match times {

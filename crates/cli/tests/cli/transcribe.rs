@@ -204,3 +204,37 @@ fn live_audio_needs_times_of_words() {
     assert!(!output.status.success(), "{error}");
     assert!(error.contains("times of words"), "{error}");
 }
+
+#[test]
+fn a_file_can_come_from_standard_input() {
+    let (name, text) = texts().remove(0);
+    let mut child = pelton()
+        .args(["transcribe", "built-in", "-"])
+        .args(CPU)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let bytes = fs::read(samples().join(name)).unwrap();
+    child.stdin.take().unwrap().write_all(&bytes).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap().trim_end(), text);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn names_of_files_may_be_any_bytes() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+    let folder = temporary("names");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let (name, text) = texts().remove(0);
+    let file = folder.join(OsStr::from_bytes(b"caf\xe9.wav"));
+    fs::copy(samples().join(name), &file).unwrap();
+    let output = pelton().args(["transcribe", "built-in"]).arg(&file).args(CPU).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap().trim_end(), text);
+    let output = pelton().arg("transcribe").arg(&file).arg(&file).args(CPU).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("no -o DIR") || error.contains("is no UTF-8"), "{error}");
+}

@@ -21,7 +21,7 @@ pub use live::LiveTranscription;
 pub use model::SpeechModel;
 pub use options::SpeechOptions;
 pub use pelton_audio::{
-    AudioError, AudioFile, Encoding, Memory, RawAudio, RawFormat, SAMPLE_RATE, Samples,
+    AudioError, AudioFile, Cancel, Encoding, Memory, RawAudio, RawFormat, SAMPLE_RATE, Samples,
     VoiceOptions, Warning,
 };
 pub use pelton_speech::{

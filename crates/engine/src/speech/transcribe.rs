@@ -104,8 +104,9 @@ impl SpeechModel {
         let mut features = Spectrogram(MelStream::new(audio, sizes.mels)?);
         let pieces = parts.map(|parts| pieces(&parts, 2 * sizes.positions, features.frames()));
         let mut rules = options.rules.clone();
-        // no speech: no language can be heard either
+        // no speech: no language can be heard either, and all was looked at
         if pieces.as_ref().is_some_and(Vec::is_empty) {
+            let _ = observer.progress(features.frames(), features.frames());
             return Ok(Transcript {
                 language: rules.decode.language.unwrap_or(Language::ENGLISH),
                 text: String::new(),

@@ -8,12 +8,13 @@ mod load;
 mod registry;
 mod replicas;
 mod served;
+mod turns;
 
 pub(crate) use balance::{Place, REPLICAS_MAX};
 pub(crate) use entry::{Entry, Keep, Lease};
 pub(crate) use file::ModelFile;
-pub(crate) use listener::Turn;
 pub(crate) use load::Engines;
 pub(crate) use registry::Registry;
 pub(crate) use replicas::{Replica, Replicas, Run};
 pub(crate) use served::{Kind, Served};
+pub(crate) use turns::Turn;

@@ -496,3 +496,20 @@ fn openai_client() {
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("all checks passed"), "{text}");
 }
+
+/// Audio that is longer than the server allows, by its samples and by its statement.
+#[test]
+fn audio_has_a_greatest_length() {
+    let server = both(|config| config.limits.audio_seconds = Some(5));
+    assert_eq!(send(&server, PATH, &form(Some(&sample("call.wav")), &[])).status, 200);
+    let mut unstated = long(8);
+    // sizes that were never written
+    unstated[4..8].fill(0);
+    unstated[40..44].fill(0);
+    for file in [long(8), unstated] {
+        let answer = send(&server, PATH, &form(Some(&file), &[]));
+        assert_eq!(answer.status, 413);
+        let text = answer.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(text.contains("longer than 5 seconds, the limit of the server"), "{text}");
+    }
+}

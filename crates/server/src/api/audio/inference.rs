@@ -14,7 +14,7 @@ use super::answer::{subtitles, text};
 use crate::{
     app::{App, Caller},
     error::ApiError,
-    speech::{Found, Hearing, Options, open},
+    speech::{Found, Hearing, Options, check},
 };
 
 /// The forms of a response.
@@ -35,12 +35,15 @@ pub(in crate::api) async fn create(
     options.take(fields)?;
     options.take_whisper_cpp(fields)?;
     options.transcription.rules.words = words && format == "verbose_json";
-    let audio = open(form.file()?).await?;
+    let audio = check(form.file()?).await?;
     let lease = app.registry.lease_listener(model.as_deref()).await?;
     let options = options.of_model(lease.listener()?.conditions)?;
     let (task, timed) = (options.rules.decode.task, !options.rules.decode.without_timestamps);
     let context = app.context(lease, &caller, None);
-    let found = Hearing::start(context, audio, options).await?.end().await?;
+    let found = Hearing::start(context, audio, app.config.limits.audio_seconds, options)
+        .await?
+        .end()
+        .await?;
     let all = &found.segments;
     Ok(match format {
         "text" => text(lines(all), "text/plain; charset=utf-8"),

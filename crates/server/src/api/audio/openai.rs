@@ -15,7 +15,7 @@ use crate::{
     app::{App, Caller},
     error::{ApiError, Shape},
     input::Fields,
-    speech::{Found, Hearing, Options, open},
+    speech::{Found, Hearing, Options, check},
     wire,
 };
 
@@ -136,12 +136,13 @@ async fn create(
 ) -> Result<Response, ApiError> {
     let mut form = app.form(request, caller).await?;
     let mut request = Request::take(form.fields(), task)?;
-    let audio = open(form.file()?).await?;
+    let audio = check(form.file()?).await?;
     let lease = app.registry.lease_listener(request.model.as_deref()).await?;
     let options = std::mem::replace(&mut request.options, Options::new(task));
     let options = options.of_model(lease.listener()?.conditions)?;
     let context = app.context(lease, caller, None);
-    let mut hearing = Hearing::start(context, audio, options).await?;
+    let mut hearing =
+        Hearing::start(context, audio, app.config.limits.audio_seconds, options).await?;
     if !request.stream {
         return request.answer(task, &hearing.end().await?);
     }

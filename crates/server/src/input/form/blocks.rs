@@ -1,15 +1,18 @@
 //! The bytes of a file in blocks, so that it grows without copies.
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::{
+    io::{self, Read, Seek, SeekFrom},
+    sync::Arc,
+};
 
 /// Bytes of a block.
 const BLOCK: usize = 1 << 20;
 
-/// Bytes that are appended, then read.
-#[derive(Debug, Default)]
+/// Bytes that are appended, then read. Clones share them.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Blocks {
     /// All but the last one are full.
-    blocks: Vec<Vec<u8>>,
+    blocks: Arc<Vec<Vec<u8>>>,
     /// The place of the next read.
     position: u64,
 }
@@ -28,13 +31,14 @@ impl Blocks {
     }
 
     pub(super) fn extend(&mut self, mut bytes: &[u8]) {
+        let blocks = Arc::make_mut(&mut self.blocks);
         while !bytes.is_empty() {
-            let is_first = self.blocks.is_empty();
-            let last = match self.blocks.last_mut().filter(|last| last.len() < BLOCK) {
+            let is_first = blocks.is_empty();
+            let last = match blocks.last_mut().filter(|last| last.len() < BLOCK) {
                 Some(last) => last,
                 None => {
                     let room = if is_first { 0 } else { BLOCK };
-                    self.blocks.push(Vec::with_capacity(room));
+                    blocks.push(Vec::with_capacity(room));
                     continue;
                 }
             };
