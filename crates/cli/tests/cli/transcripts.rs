@@ -91,8 +91,14 @@ fn agrees(model: &Path, case: &Value, device: &[&str]) {
     let segments = |all: &Value| -> Vec<Value> {
         all["segments"].as_array().unwrap().iter().filter(has_text).cloned().collect()
     };
+    // OpenAI's code lets segments end behind the audio
+    let seconds = case["seconds"].as_f64().unwrap();
     for key in ["tokens", "text", "start", "end"] {
-        let of = |all| segments(all).iter().map(|one| one[key].clone()).collect::<Vec<_>>();
+        let value = |one: &Value| match one[key].as_f64() {
+            Some(time) => time.min(seconds).into(),
+            None => one[key].clone(),
+        };
+        let of = |all| segments(all).iter().map(value).collect::<Vec<Value>>();
         assert_eq!(of(&found), of(case), "{name}: {key}");
     }
     if let Some(expected) = case["words"].as_array() {
