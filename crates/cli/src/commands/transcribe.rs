@@ -162,7 +162,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut model = load(args, model)?;
     if let Some(language) = options.rules.decode.language
         && language != Language::ENGLISH
-        && !model.vocabulary()?.is_multilingual()
+        && model.vocabulary()?.languages().iter().all(|(known, _)| *known == Language::ENGLISH)
     {
         note!(
             "{} knows English only: the language is taken for english, not {}",

@@ -49,11 +49,11 @@ impl SpeechModel {
         language: Option<Language>,
     ) -> Result<(), Error> {
         let Some(language) = language else { return Ok(()) };
-        let expected = match vocabulary.is_multilingual() {
-            true if vocabulary.language_token(language).is_some() => return Ok(()),
-            false if language == Language::ENGLISH => return Ok(()),
-            true => format!("one of the {} that the model knows", vocabulary.languages().len()),
-            false => "english, as the model knows English only".to_owned(),
+        let expected = match vocabulary.languages() {
+            [] if language == Language::ENGLISH => return Ok(()),
+            _ if vocabulary.language_token(language).is_some() => return Ok(()),
+            [] | [_] => "english, as the model knows English only".to_owned(),
+            known => format!("one of the {} that the model knows", known.len()),
         };
         Err(Error::RequestOption {
             option: "language",
