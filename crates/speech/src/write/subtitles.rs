@@ -63,6 +63,9 @@ fn cues(
             let (Some(first), Some(last)) = (words.first(), words.last()) else { continue };
             let (start, end) = (time(first.start), time(last.end));
             let text: String = words.iter().map(|word| word.text.as_str()).collect();
+            if is_blank(&text) {
+                continue;
+            }
             if options.highlight_words {
                 highlight(&words, start, &text, &time, &mut cues);
             } else {
