@@ -49,7 +49,9 @@ fn text(format: Format, segments: &[Segment], options: &WriteOptions) -> String 
 fn readable(format: Format, text: &str) -> String {
     match format {
         Format::Json => text.replace("-Infinity", "null"),
-        Format::Txt | Format::Tsv => text.replace("slash\n and", "slash  and"),
+        Format::Txt | Format::Tsv => {
+            text.replace("slash\n and", "slash  and").replace("a\nb c\n ün", "a b c  ün")
+        }
         Format::Srt | Format::Vtt => {
             let blocks = subtitles(text, format == Format::Srt);
             let head = if format == Format::Vtt { "WEBVTT\n\n" } else { "" };
@@ -74,7 +76,8 @@ fn subtitles(text: &str, numbered: bool) -> Vec<(String, String)> {
             Some(_) => {
                 if let (true, Some((_, text))) = (numbered, all.last_mut()) {
                     // the number of this one
-                    let end = text.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+                    let end = text.trim_end_matches('\n');
+                    let end = end.trim_end_matches(|c: char| c.is_ascii_digit()).len();
                     text.truncate(end);
                 }
                 all.push((line.to_owned(), String::new()));
