@@ -92,7 +92,7 @@ fn subtitles(text: &str, numbered: bool) -> Vec<(String, String)> {
         }
     }
     all.iter_mut().for_each(|(_, text)| *text = text.trim_end_matches('\n').replace("-->", "->"));
-    all.retain(|(_, text)| !text.is_empty());
+    all.retain(|(_, text)| !text.is_empty() && text != "<u></u>");
     all
 }
 
