@@ -234,7 +234,7 @@ proptest! {
             end = start + length;
             // voices in the middle, so that texts end before and behind them
             let third = length / 3;
-            Piece { frames: start..end, voices: vec![start + third..end - third / 2] }
+            Piece { frames: start..end, voices: std::iter::once(start + third..end - third / 2).collect() }
         }).collect();
         let decode = DecodeOptions { sample_len: Some(20), ..DecodeOptions::default() };
         let temperatures = vec![0.0, 0.6];

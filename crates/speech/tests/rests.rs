@@ -74,8 +74,10 @@ fn times(found: &Transcript) -> Vec<(f64, f64)> {
 
 /// Four pieces of 25 s, in each of which people speak all the time.
 fn speech() -> Vec<Piece> {
-    let of =
-        |start: usize| Piece { frames: start..start + 2500, voices: vec![start..start + 2500] };
+    let of = |start: usize| Piece {
+        frames: start..start + 2500,
+        voices: std::iter::once(start..start + 2500).collect(),
+    };
     [0, 2500, 5000, 7500].map(of).to_vec()
 }
 
@@ -114,7 +116,7 @@ fn silence_is_not_decoded_again() {
     let mut pieces = speech();
     for piece in &mut pieces {
         let start = piece.frames.start;
-        piece.voices = vec![start..start + 990];
+        piece.voices = std::iter::once(start..start + 990).collect();
     }
     for batch in [None, Some(1), Some(4)] {
         let mut model = Fake::new(1);
@@ -163,7 +165,7 @@ fn open_texts_are_whole() {
 #[test]
 fn times_ascend_within_their_pieces() {
     let odd: Vec<Piece> = [0..3000, 3000..3009, 3010..3011, 3100..6100, 6101..6400]
-        .map(|frames| Piece { voices: vec![frames.clone()], frames })
+        .map(|frames| Piece { voices: Vec::from([frames.clone()]), frames })
         .to_vec();
     for words in [false, true] {
         let mut all = Vec::new();
