@@ -6,10 +6,9 @@ use pelton::speech::{LiveTranscription, TranscribeOptions};
 use pyo3::prelude::*;
 
 use crate::{
-    arguments::wrong,
     error::Failure,
     process::Owned,
-    speech::{Word, floats, stop},
+    speech::{Word, floats, no_samples, stop},
     wait::on_thread,
 };
 
@@ -86,12 +85,13 @@ impl LiveTranscript {
     /// transcribes when `step` seconds have come since the last time.
     #[pyo3(signature = (samples, /))]
     fn push(&self, samples: &Bound<'_, PyAny>) -> PyResult<Vec<Word>> {
-        const EXPECTED: &str = "float32 samples of one channel at 16,000 Hz, all of them numbers";
+        const EXPECTED: &str =
+            "float or int16 samples of one channel at 16,000 Hz, all of them numbers";
         match floats(samples)? {
             Some(floats) if floats.iter().all(|sample| sample.is_finite()) => {
                 self.add(samples.py(), floats, false)
             }
-            _ => Err(wrong("samples", samples, EXPECTED)),
+            _ => Err(no_samples("samples", samples, EXPECTED)),
         }
     }
 

@@ -1,6 +1,7 @@
 """Transcription with the demonstration model, whose samples have known texts."""
 
 import json
+import re
 import struct
 import threading
 import wave
@@ -119,6 +120,23 @@ def test_live_audio(live, texts):
         assert before >= len(words) / 2, (before, words)
         ends = [time for word in words for time in (word.start, word.end)]
         assert ends == sorted(ends) and 0 <= ends[0] < ends[-1] < 10
+
+
+@pytest.mark.parametrize("kind", ["<f4", ">f4", ">f8", "<f2", "<i2", ">i2"])
+def test_arrays_of_any_order_of_bytes(speech, texts, kind):
+    audio = samples(SAMPLES / "polish.wav")
+    values = audio * (32768 if kind[1] == "i" else 1)
+    found = speech.transcribe(values.astype(kind), temperatures=[0.0])
+    assert found.text.strip() == texts["polish.wav"]
+
+
+def test_arrays_of_other_types_are_named(speech, live):
+    for kind in ["<i4", ">u2", "<c8", "|i1"]:
+        for call in (speech.transcribe, live.live(language="en").push):
+            with pytest.raises(TypeError, match=re.escape(kind)):
+                call(np.zeros(1000, kind))
+    with pytest.raises(TypeError, match="2 dimensions"):
+        speech.transcribe(np.zeros((2, 1000), ">f4"))
 
 
 def test_what_live_audio_refuses(live, speech):

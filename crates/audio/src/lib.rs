@@ -35,4 +35,4 @@ pub use error::AudioError;
 pub use mel::{LogMel, MelStream, log_mel};
 pub use samples::{Memory, SAMPLE_RATE, Samples};
 
-pub use voice::{Packing, Piece, VoiceDetector, VoiceOptions, voices};
+pub use voice::{Packing, Piece, Voice, VoiceDetector, VoiceOptions, voices};

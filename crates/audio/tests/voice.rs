@@ -5,7 +5,7 @@
 #[path = "common/signals.rs"]
 mod signals;
 
-use pelton_audio::{AudioFile, Memory, Packing, VoiceDetector, VoiceOptions, voices};
+use pelton_audio::{AudioFile, Memory, Packing, Voice, VoiceDetector, VoiceOptions, voices};
 use pelton_testing::{Need, skip};
 use proptest::prelude::*;
 use signals::noise;
@@ -13,8 +13,16 @@ use std::f64::consts::TAU;
 use std::ops::Range;
 use std::path::Path;
 
+/// The parts with their padding, in which the speech lies.
 fn find(samples: &[f32], options: VoiceOptions) -> Vec<Range<u64>> {
-    voices(&mut Memory::new(samples), options).unwrap()
+    let found = voices(&mut Memory::new(samples), options).unwrap();
+    let padding = (options.padding * 16_000.0).round() as u64;
+    let inside = |Voice { padded, speech }: Voice| {
+        assert!(padded.start <= speech.start && speech.start < speech.end);
+        assert!(speech.end <= padded.end && padded.end - speech.end <= padding);
+        padded
+    };
+    found.into_iter().map(inside).collect()
 }
 
 fn nothing(name: &str, samples: &[f32]) {
@@ -150,9 +158,10 @@ fn chunks_do_not_matter() {
     let expected = find(&speech, VoiceOptions::default());
     for size in [1, 255, 1_000] {
         let mut detector = VoiceDetector::new(VoiceOptions::default());
-        let mut found = Vec::new();
+        let mut found: Vec<Voice> = Vec::new();
         speech.chunks(size).for_each(|chunk| detector.push(chunk, &mut found));
         detector.finish(&mut found);
+        let found: Vec<Range<u64>> = found.into_iter().map(|voice| voice.padded).collect();
         assert_eq!(found, expected, "{size}");
     }
 }

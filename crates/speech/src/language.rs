@@ -109,8 +109,8 @@ const LANGUAGES: [(&str, &str); 100] = [
     ("yue", "cantonese"),
 ];
 
-/// Other names, with the codes that they stand for.
-const ALIASES: [(&str, &str); 12] = [
+/// Other names and codes, with the codes that they stand for.
+const ALIASES: [(&str, &str); 20] = [
     ("burmese", "my"),
     ("valencian", "ca"),
     ("flemish", "nl"),
@@ -123,6 +123,15 @@ const ALIASES: [(&str, &str); 12] = [
     ("sinhalese", "si"),
     ("castilian", "es"),
     ("mandarin", "zh"),
+    // codes of ISO 639 that BCP 47 prefers, or once had
+    ("jv", "jw"),
+    ("nb", "no"),
+    ("fil", "tl"),
+    ("cmn", "zh"),
+    ("iw", "he"),
+    ("in", "id"),
+    ("ji", "yi"),
+    ("mo", "ro"),
 ];
 
 /// Codes of languages that are written without spaces between words.
@@ -134,7 +143,9 @@ pub struct Language(u8);
 
 /// No language has this code or name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no language {0:?}: give a code such as \"de\", or an English name such as \"german\"")]
+#[error(
+    "no language {0:?}: give a code such as \"de\" or \"de-CH\", or an English name such as \"german\""
+)]
 pub struct UnknownLanguage(pub String);
 
 impl Language {
@@ -165,15 +176,29 @@ impl Language {
 impl FromStr for Language {
     type Err = UnknownLanguage;
 
-    /// From a code, a name or another name, in any case.
+    /// From a code, a tag of BCP 47 such as `de-CH`, a name or another name, in any case. The first subtag of a
+    /// tag is its language.
     fn from_str(text: &str) -> Result<Self, UnknownLanguage> {
         let wanted = text.to_lowercase();
+        let wanted = language_of_tag(&wanted).unwrap_or(&wanted);
         let alias = ALIASES.iter().find(|(name, _)| *name == wanted);
-        let wanted = alias.map_or(&*wanted, |(_, code)| code);
+        let wanted = alias.map_or(wanted, |(_, code)| code);
         Self::all()
             .find(|language| language.code() == wanted || language.name() == wanted)
             .ok_or_else(|| UnknownLanguage(text.to_owned()))
     }
+}
+
+/// The first subtag of a tag of BCP 47, such as `de` of `de-ch`; `_` separates subtags too, as in names of
+/// locales. `None` for a text without subtags, or whose parts are none.
+fn language_of_tag(text: &str) -> Option<&str> {
+    let is_separator = |c: char| matches!(c, '-' | '_');
+    let (first, rest) = text.split_once(is_separator)?;
+    // subtags have 1 to 8 letters or digits (RFC 5646, section 2.1)
+    let is_subtag = |part: &str| {
+        (1..=8).contains(&part.len()) && part.chars().all(|c| c.is_ascii_alphanumeric())
+    };
+    rest.split(is_separator).all(is_subtag).then_some(first)
 }
 
 impl fmt::Display for Language {
@@ -185,5 +210,36 @@ impl fmt::Display for Language {
 impl fmt::Debug for Language {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tags of RFC 5646, appendix A, and names of locales.
+    #[test]
+    fn tags_mean_their_first_subtag() {
+        for (text, code) in [
+            ("en-US", "en"),
+            ("EN-us", "en"),
+            ("zh-Hans-CN", "zh"),
+            ("pt_BR", "pt"),
+            ("es-419", "es"),
+            ("sl-rozaj-biske", "sl"),
+            ("de-CH-x-phonebk", "de"),
+            ("yue-HK", "yue"),
+            ("nb-NO", "no"),
+            ("jv", "jw"),
+            ("Haitian Creole", "ht"),
+            ("german", "de"),
+        ] {
+            assert_eq!(text.parse::<Language>().map(Language::code), Ok(code), "{text}");
+        }
+        for text in
+            ["", "-", "en-", "-US", "en--US", "en-überall", "xx-US", "en US", "en-123456789"]
+        {
+            assert_eq!(text.parse::<Language>(), Err(UnknownLanguage(text.to_owned())));
+        }
     }
 }

@@ -21,6 +21,8 @@
 //! - Where the rules of timestamps are off, a text is never taken for a time, and a segment does not end
 //!   before it starts.
 //! - Words of a window of one frame are at its start. OpenAI's code places them 0.02 s before it.
+//! - Segments end with the audio of their window. Text that starts behind it belongs to the segment before.
+//! - A mean log-probability is at least -1000, and the probability of a word is a number.
 
 pub mod compression;
 pub mod decode;

@@ -14,15 +14,21 @@ const STEP: usize = 5;
 /// Frames at most by which the score falls after the speech.
 const LATE: usize = 10;
 
-/// The parts of a stream with speech, as ranges of samples: ascending and disjoint.
+/// A part of a recording with speech, in samples.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Voice {
+    /// The part with its padding. Those of a recording are ascending and disjoint.
+    pub padded: Range<u64>,
+    /// The speech in it.
+    pub speech: Range<u64>,
+}
+
+/// The parts of a stream with speech.
 ///
 /// # Errors
 ///
 /// The stream could not be read.
-pub fn voices<S: Samples>(
-    source: &mut S,
-    options: VoiceOptions,
-) -> Result<Vec<Range<u64>>, AudioError> {
+pub fn voices<S: Samples>(source: &mut S, options: VoiceOptions) -> Result<Vec<Voice>, AudioError> {
     let mut detector = VoiceDetector::new(options);
     let mut found = Vec::new();
     while let Some(chunk) = source.next_chunk()? {
@@ -90,7 +96,7 @@ impl VoiceDetector {
     }
 
     /// Takes the next samples at 16,000 a second, and appends the parts that are known by them to `out`.
-    pub fn push(&mut self, samples: &[f32], out: &mut Vec<Range<u64>>) {
+    pub fn push(&mut self, samples: &[f32], out: &mut Vec<Voice>) {
         self.samples += samples.len() as u64;
         let mut scores = Vec::with_capacity(samples.len() / FRAME + 1);
         self.scorer.push(samples, |score| scores.push(score));
@@ -100,7 +106,7 @@ impl VoiceDetector {
     }
 
     /// Ends the recording, and appends the last parts to `out`.
-    pub fn finish(&mut self, out: &mut Vec<Range<u64>>) {
+    pub fn finish(&mut self, out: &mut Vec<Voice>) {
         let mut last = None;
         self.scorer.finish(|score| last = Some(score));
         if let Some(score) = last {
@@ -119,7 +125,7 @@ impl VoiceDetector {
         self.open.is_some()
     }
 
-    fn frame(&mut self, score: Score, out: &mut Vec<Range<u64>>) {
+    fn frame(&mut self, score: Score, out: &mut Vec<Voice>) {
         let start = self.position;
         self.position += FRAME as u64;
         let Some(open) = &mut self.open else {
@@ -159,7 +165,7 @@ impl VoiceDetector {
 
     /// Notes a part that has ended, unless it is no speech. `scores` are those of its frames and of the
     /// pause behind it.
-    fn end(&mut self, part: Range<u64>, scores: &[Score], out: &mut Vec<Range<u64>>) {
+    fn end(&mut self, part: Range<u64>, scores: &[Score], out: &mut Vec<Voice>) {
         let frames = ((part.end - part.start) as usize).div_ceil(FRAME).min(scores.len());
         if part.end - part.start < samples(self.options.least_speech)
             || change(&scores[..frames]) < self.options.least_change
@@ -171,7 +177,7 @@ impl VoiceDetector {
     }
 
     /// Emits the part that has ended with its padding, which goes at most halfway to the `next` part.
-    fn emit(&mut self, next: Option<u64>, out: &mut Vec<Range<u64>>) {
+    fn emit(&mut self, next: Option<u64>, out: &mut Vec<Voice>) {
         let Some(part) = self.ended.take() else { return };
         let padding = samples(self.options.padding);
         let start = part.start.saturating_sub(padding).max(self.emitted);
@@ -180,7 +186,8 @@ impl VoiceDetector {
             end = end.min(part.end + (next - part.end) / 2);
         }
         self.emitted = end;
-        out.push(start..end);
+        let speech = part.start.max(start)..part.end.min(end);
+        out.push(Voice { padded: start..end, speech });
     }
 }
 

@@ -6,6 +6,6 @@ mod options;
 mod packing;
 mod score;
 
-pub use detect::{VoiceDetector, voices};
+pub use detect::{Voice, VoiceDetector, voices};
 pub use options::VoiceOptions;
 pub use packing::{Packing, Piece};

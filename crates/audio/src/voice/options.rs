@@ -8,7 +8,8 @@ pub struct VoiceOptions {
     /// The score in [0, 1] below which speech ends, at most `onset`.
     pub offset: f32,
     /// The change of the spectrum's shape in dB that speech reaches for more than half of some 1.2 s. Steady
-    /// noise has at most 1.6, notes of 0.25 s and more at most 1.5, speech in noise of its own power 2.
+    /// noise has at most 1.6, notes of 0.25 s and more at most 1.5. Some sentences of synthetic
+    /// voices have less than 1.85, speech in noise of its own power has 2.
     /// Zero switches the test off.
     pub least_change: f32,
     /// Least length of speech; a shorter one is dropped.
@@ -26,7 +27,7 @@ impl Default for VoiceOptions {
         Self {
             onset: 0.5,
             offset: 0.35,
-            least_change: 1.85,
+            least_change: 1.7,
             least_speech: 0.25,
             least_silence: 0.16,
             greatest: 30.0,

@@ -173,6 +173,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let results = results(args, files)?;
     let interrupt = Interrupt::install();
     let mut model = load(args, model)?;
+    if let Some(language) = options.rules.decode.language
+        && language != Language::ENGLISH
+        && model.vocabulary()?.languages().iter().all(|(known, _)| *known == Language::ENGLISH)
+    {
+        note!(
+            "{} knows English only: the language is taken for english, not {}",
+            model.name(),
+            language.name()
+        );
+        options.rules.decode.language = None;
+    }
     let stop = interrupt.flag();
     if args.stream.is_some() {
         return live(&mut model, &options, &stop, args.words);
@@ -269,10 +280,10 @@ struct Watch<'a> {
     stop: &'a Flag,
     counter: Counter,
     prints: bool,
+    /// Seconds of the audio, once they are known.
+    seconds: f64,
     /// The failure of printing.
     failure: Option<io::Error>,
-    /// Hundredths of a second of the audio.
-    frames: usize,
 }
 
 impl Control for Watch<'_> {
@@ -299,7 +310,7 @@ impl Observer for Watch<'_> {
     }
 
     fn progress(&mut self, done: usize, all: usize) -> ControlFlow<()> {
-        self.frames = all;
+        self.seconds = all as f64 / 100.0;
         self.counter.set(done as u64 / 100, all as u64 / 100);
         self.step()
     }
@@ -328,7 +339,7 @@ fn transcribe(
     );
     let counter = bar.counter().clone();
     let prints = result.is_none() && args.format == Format::Txt;
-    let mut watch = Watch { stop, counter, prints, failure: None, frames: 0 };
+    let mut watch = Watch { stop, counter, prints, seconds: 0.0, failure: None };
     let found = model.transcribe(&mut audio, options, &mut watch);
     drop(bar);
     if let Some(failure) = watch.failure {
@@ -367,8 +378,7 @@ fn transcribe(
             out.flush()?;
         }
     }
-    // the last pass ends early where nobody speaks
-    let seconds = audio.position().max(watch.frames as f64 / 100.0);
+    let seconds = audio.position().max(watch.seconds);
     let took = begun.elapsed().as_secs_f64();
     note!(
         "{}: {}, {seconds:.0} s of audio in {took:.1} s, {:.1} times real time",
@@ -389,8 +399,8 @@ fn live(
     let format = RawFormat { encoding: Encoding::S16Le, rate: SAMPLE_RATE, channels: 1 };
     let mut audio = RawAudio::new(stdin().lock(), format)?;
     let mut live = LiveTranscription::new(options.rules.clone(), LIVE_STEP);
-    let mut watch =
-        Watch { stop, counter: Counter::default(), prints: false, failure: None, frames: 0 };
+    let counter = Counter::default();
+    let mut watch = Watch { stop, counter, prints: false, seconds: 0.0, failure: None };
     let print = |words: &[Word]| -> io::Result<()> {
         let mut out = output::stdout();
         words.iter().try_for_each(|word| match times {

@@ -128,6 +128,45 @@ fn texts_follow_a_grammar() {
     assert!(error.contains("missing"), "{error}");
 }
 
+/// Signs that Whisper never writes by itself are written where a grammar demands them. A text that fills the
+/// window is an error, and no part of it is printed.
+#[test]
+fn a_grammar_wins_over_suppressed_signs() {
+    let grammar = temporary("signs.gbnf");
+    fs::write(&grammar, r##"root ::= " Sam: #1 <a> [b] * {c} = \"d\" ♪""##).unwrap();
+    let of = |more: &[&str]| {
+        let words = ["transcribe", &sample("polish.wav"), "--grammar", grammar.to_str().unwrap()];
+        stdout(&run(&[&words[..], &CPU[..], more].concat()))
+    };
+    for more in
+        [&["--beam", "1"][..], &["--beam", "5"], &["--batch", "2"], &["--temperature", "0.6"]]
+    {
+        assert_eq!(of(more), "Sam: #1 <a> [b] * {c} = \"d\" ♪\n", "{more:?}");
+    }
+    let json: Value = serde_json::from_str(&of(&["--format", "json", "--beam", "1"])).unwrap();
+    assert!(json["segments"][0]["avg_logprob"].as_f64().unwrap().is_finite(), "{json}");
+    fs::write(&grammar, format!("root ::= \" {}\"", "x# ".repeat(400))).unwrap();
+    let words = ["transcribe", &sample("polish.wav"), "--grammar", grammar.to_str().unwrap()];
+    let error =
+        refused(&[&words[..], &CPU[..], &["--beam", "1", "--temperature", "0"]].concat(), 1);
+    assert!(error.contains("expected a constraint with shorter texts"), "{error}");
+}
+
+/// The built-in model knows English only.
+#[test]
+fn other_languages_of_an_english_model_are_said() {
+    let (name, text) = texts().swap_remove(0);
+    for language in ["fr", "German", "pt-BR"] {
+        let output =
+            run(&[&["transcribe", &sample(&name), "--language", language], &CPU[..]].concat());
+        let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(notes.contains("knows English only") && notes.contains(": english"), "{notes}");
+        assert_eq!(stdout(&output), format!("{text}\n"));
+    }
+    let output = run(&[&["transcribe", &sample(&name), "--language", "en-US"], &CPU[..]].concat());
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("knows English only"));
+}
+
 #[test]
 fn silence_and_noise_have_no_text() {
     let silence = wav("silence.wav", &vec![0; 5 * 16_000]);

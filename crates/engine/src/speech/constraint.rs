@@ -20,6 +20,8 @@ struct State {
     matcher: Matcher,
     /// The tokens that may come next, a bit each.
     mask: Vec<u32>,
+    /// Whether no text can follow.
+    is_over: bool,
 }
 
 /// An observer whose hypotheses follow a constraint. The text of each window is a text of the constraint.
@@ -89,6 +91,7 @@ impl<'a, O: ?Sized> Constrained<'a, O> {
         mask.resize(self.tokens.div_ceil(32), 0);
         let beyond = self.vocabulary.eot..self.tokens as u32;
         beyond.for_each(|token| mask[token as usize / 32] &= !(1 << (token % 32)));
+        let is_over = mask.iter().all(|&word| word == 0);
         // a time within the text would split it
         if tokens.is_empty() || ends {
             let times = self.vocabulary.first_timestamp;
@@ -97,7 +100,7 @@ impl<'a, O: ?Sized> Constrained<'a, O> {
         if ends {
             set(&mut mask, self.vocabulary.eot);
         }
-        Ok(State { matcher, mask })
+        Ok(State { matcher, mask, is_over })
     }
 }
 
@@ -135,7 +138,38 @@ impl<O: Observer + ?Sized> Control for Constrained<'_, O> {
                 }
             }
         }
-        self.states.get(&key).map(|state| &*state.mask)
+        // a time behind a whole text ends the window, as no other text can begin in it
+        let ends =
+            place.sampled.last().is_some_and(|&last| self.vocabulary.first_timestamp <= last);
+        self.states.get(&key).map(|state| match ends && state.is_over {
+            true => &*self.end,
+            false => &*state.mask,
+        })
+    }
+
+    /// A text must be one of the constraint from its start to its end.
+    fn decoded(&mut self, place: Place<'_>) -> ControlFlow<()> {
+        let is_text = |token: &&u32| **token < self.vocabulary.eot;
+        let text: Vec<u32> = place.sampled.iter().filter(is_text).copied().collect();
+        let mut matcher = self.start.copy();
+        let consumed = text.iter().try_for_each(|&token| matcher.consume(token));
+        match consumed.and_then(|()| matcher.is_accepting()) {
+            Ok(true) => self.observer.decoded(place),
+            Ok(false) => {
+                let reason = format!(
+                    "a window of 30 s has the text {:?} of {} tokens and no token that ends it, \
+                     expected a constraint with shorter texts",
+                    self.vocabulary.decode(&text),
+                    text.len()
+                );
+                self.failure.get_or_insert(pelton_constraint::Error::Stuck(reason));
+                ControlFlow::Break(())
+            }
+            Err(error) => {
+                self.failure.get_or_insert(error);
+                ControlFlow::Break(())
+            }
+        }
     }
 
     fn draw(&mut self, logits: &[f32], temperature: f64, key: DrawKey) -> Option<u32> {

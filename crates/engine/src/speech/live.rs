@@ -85,6 +85,7 @@ impl LiveTranscription {
     ) -> Result<Update, Error> {
         self.new = 0;
         let vocabulary = model.vocabulary()?;
+        model.check_language(&vocabulary, self.stream.language())?;
         let mel = log_mel(&self.samples, model.sizes().mels)?;
         let mut kept = Kept { mel, first: self.first };
         let update =

@@ -12,6 +12,7 @@ mod live;
 mod model;
 mod options;
 mod pages;
+mod pieces;
 mod state;
 mod transcribe;
 mod unfold;

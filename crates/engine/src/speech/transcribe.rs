@@ -1,19 +1,21 @@
 //! The text of audio.
 
-use std::ops::Range;
-
-use pelton_audio::{AudioError, MelStream, SAMPLE_RATE, Samples, VoiceOptions, voices};
+use pelton_audio::{AudioError, MelStream, Samples, VoiceOptions, voices};
 use pelton_constraint::Constraint;
 use pelton_speech::{
     Features, Language, Recognizer, Vocabulary,
-    transcribe::{Observer, TranscribeOptions, Transcript, transcribe, transcribe_pieces},
+    transcribe::{
+        Observer, Piece, TranscribeOptions, Transcript, transcribe, transcribe_pieces,
+        transcribe_voices,
+    },
 };
 
-use super::{constraint::Constrained, model::SpeechModel};
+use super::{
+    constraint::Constrained,
+    model::SpeechModel,
+    pieces::{clips, pieces},
+};
 use crate::Error;
-
-/// Frames of features a second.
-const FRAMES: usize = 100;
 
 /// The options of a transcription.
 ///
@@ -80,8 +82,9 @@ impl SpeechModel {
     /// # Errors
     ///
     /// [`Error::Audio`] if the audio cannot be read, [`Error::Transcription`] if an option is out of its
-    /// range, [`Error::Constraint`] if the constraint is not sound, [`Error::Cancelled`] if the observer asks
-    /// for it. Others if the backend fails.
+    /// range, [`Error::RequestOption`] if the model does not know the language. [`Error::Constraint`] if the
+    /// constraint is not sound, or if the text of a window cannot be one of its texts. [`Error::Cancelled`] if
+    /// the observer asks for it. Others if the backend fails.
     pub fn transcribe<S: Samples, O: Observer + ?Sized>(
         &mut self,
         mut audio: S,
@@ -89,6 +92,8 @@ impl SpeechModel {
         observer: &mut O,
     ) -> Result<Transcript, Error> {
         let vocabulary = self.vocabulary()?;
+        options.rules.check().map_err(Error::Transcription)?;
+        self.check_language(&vocabulary, options.rules.decode.language)?;
         let sizes = self.sizes();
         let detects = match (options.voices, options.batched) {
             (Some(options), _) => Some(options),
@@ -102,49 +107,73 @@ impl SpeechModel {
             audio.rewind()?;
         }
         let mut features = Spectrogram(MelStream::new(audio, sizes.mels)?);
-        let pieces = parts.map(|parts| pieces(&parts, 2 * sizes.positions, features.frames()));
-        let mut rules = options.rules.clone();
-        // no speech: no language can be heard either, and all was looked at
-        if pieces.as_ref().is_some_and(Vec::is_empty) {
-            let _ = observer.progress(features.frames(), features.frames());
-            return Ok(Transcript {
-                language: rules.decode.language.unwrap_or(Language::ENGLISH),
-                text: String::new(),
-                segments: Vec::new(),
-            });
-        }
-        if let Some(pieces) = pieces.as_ref().filter(|_| !options.batched)
-            && rules.clip_timestamps.is_empty()
-        {
-            let ends = pieces.iter().flat_map(|piece| [piece.start, piece.end]);
-            rules.clip_timestamps = ends.map(|end| end as f64 / FRAMES as f64).collect();
-        }
-        let pieces = pieces.filter(|_| options.batched);
-        let Some(constraint) = &options.constraint else {
-            return self.run(&vocabulary, &mut features, pieces.as_deref(), &rules, observer);
+        let frames = features.frames();
+        let mut work = match parts {
+            None => Work::Whole,
+            Some(parts) => {
+                let clips = clips(&options.rules.clip_timestamps, frames);
+                let pieces = pieces(&parts, &clips, 2 * sizes.positions);
+                if options.batched { Work::Batches(pieces) } else { Work::Voices(pieces) }
+            }
         };
+        // no speech: no language can be heard either
+        if work.pieces().is_some_and(|pieces| pieces.is_empty()) {
+            let language = options.rules.decode.language.unwrap_or(Language::ENGLISH);
+            observer.language(language);
+            return match observer.progress(frames, frames).is_break() {
+                true => Err(Error::Cancelled),
+                false => Ok(Transcript { language, text: String::new(), segments: Vec::new() }),
+            };
+        }
+        let Some(constraint) = &options.constraint else {
+            return self.run(&vocabulary, &mut features, &work, &options.rules, observer);
+        };
+        // a window is a whole text of the constraint, so none is decoded for the rest of one
+        work.pieces().into_iter().flatten().for_each(|piece| piece.voices.clear());
         let mut observer = Constrained::new(observer, self, &vocabulary, constraint)?;
-        let found = self.run(&vocabulary, &mut features, pieces.as_deref(), &rules, &mut observer);
+        let found = self.run(&vocabulary, &mut features, &work, &options.rules, &mut observer);
         observer.failure().map_or(found, Err)
     }
 
-    /// Transcribes pieces in batches, or without them the clips of the rules.
+    /// Transcribes the whole audio, or pieces of it.
     fn run<F: Features<Error = AudioError>, O: Observer + ?Sized>(
         &mut self,
         vocabulary: &Vocabulary,
         features: &mut F,
-        pieces: Option<&[Range<usize>]>,
+        work: &Work,
         rules: &TranscribeOptions,
         observer: &mut O,
     ) -> Result<Transcript, Error> {
-        let outcome = match pieces {
-            Some(pieces) => {
+        let outcome = match work {
+            Work::Whole => transcribe(self, vocabulary, features, rules, observer),
+            Work::Voices(pieces) => {
+                transcribe_voices(self, vocabulary, features, pieces, rules, observer)
+            }
+            Work::Batches(pieces) => {
                 let batch = self.sizes().windows;
                 transcribe_pieces(self, vocabulary, features, pieces, batch, rules, observer)
             }
-            None => transcribe(self, vocabulary, features, rules, observer),
         };
         outcome.map_err(of_rules)
+    }
+}
+
+/// The parts of the audio that are decoded, and how.
+enum Work {
+    /// The clips of the rules, one window after the other.
+    Whole,
+    /// Pieces with voices, one window after the other.
+    Voices(Vec<Piece>),
+    /// Pieces with voices, many windows at a time.
+    Batches(Vec<Piece>),
+}
+
+impl Work {
+    fn pieces(&mut self) -> Option<&mut Vec<Piece>> {
+        match self {
+            Self::Whole => None,
+            Self::Voices(pieces) | Self::Batches(pieces) => Some(pieces),
+        }
     }
 }
 
@@ -155,71 +184,5 @@ pub(super) fn of_rules(error: pelton_speech::Error<Error, AudioError>) -> Error 
         pelton_speech::Error::Model(error) => error,
         pelton_speech::Error::Features(error) => error.into(),
         pelton_speech::Error::Cancelled => Error::Cancelled,
-    }
-}
-
-/// Joins parts of samples, ascending and disjoint, to pieces of at most `full` frames, as long as the pauses
-/// between them fit too.
-fn pieces(parts: &[Range<u64>], full: usize, frames: usize) -> Vec<Range<usize>> {
-    let hop = u64::from(SAMPLE_RATE) / FRAMES as u64;
-    let mut all: Vec<Range<usize>> = Vec::new();
-    for part in parts {
-        let start = usize::try_from(part.start / hop).unwrap_or(usize::MAX);
-        let end = usize::try_from(part.end.div_ceil(hop)).unwrap_or(usize::MAX).min(frames);
-        let start = start.max(all.last().map_or(0, |last| last.end));
-        match all.last_mut() {
-            Some(last) if end.saturating_sub(last.start) <= full => last.end = last.end.max(end),
-            _ => {
-                // a part is at most a window long, its last frame may be beyond it
-                let mut start = start;
-                while start < end {
-                    let next = end.min(start + full);
-                    all.push(start..next);
-                    start = next;
-                }
-            }
-        }
-    }
-    all
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn parts_are_joined_to_windows() {
-        let second = |s: u64| s * u64::from(SAMPLE_RATE);
-        let parts = [second(1)..second(5), second(7)..second(20), second(28)..second(58)];
-        assert_eq!(pieces(&parts, 3000, 100_000), [100..2000, 2800..5800]);
-        // cut to the content
-        assert_eq!(pieces(&parts, 3000, 3000), std::slice::from_ref(&(100..3000)));
-        assert_eq!(pieces(&[], 3000, 3000), Vec::<Range<usize>>::new());
-    }
-
-    proptest! {
-        #[test]
-        fn pieces_are_ascending_and_cover_all_parts(
-            lengths in prop::collection::vec((0u64..90_000, 1u64..700_000), 0..20),
-        ) {
-            let (mut parts, mut at) = (Vec::new(), 0);
-            for (gap, length) in lengths {
-                parts.push(at + gap..at + gap + length);
-                at += gap + length;
-            }
-            let frames = (at / 160) as usize;
-            let found = pieces(&parts, 3000, frames);
-            for piece in &found {
-                prop_assert!(piece.start < piece.end && piece.len() <= 3000 && piece.end <= frames);
-            }
-            prop_assert!(found.windows(2).all(|pair| pair[0].end <= pair[1].start));
-            for frame in parts.iter().flat_map(|part| [part.start / 160, (part.end - 1) / 160]) {
-                let frame = frame as usize;
-                let covered = found.iter().any(|piece| piece.contains(&frame));
-                prop_assert!(covered || frame >= frames, "{frame} of {frames} in {found:?}");
-            }
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pelton_speech::Vocabulary;
+use pelton_speech::{Language, Vocabulary};
 use pelton_tokenizer::{Special, Tokenizer};
 
 use super::model::SpeechModel;
@@ -40,5 +40,25 @@ impl SpeechModel {
         let found = Vocabulary::new(Arc::new(Texts(tokenizer)))
             .map_err(|error| Error::Transcription(format!("{}: {error}", self.name())))?;
         Ok(self.vocabulary.get_or_init(|| found).clone())
+    }
+
+    /// Refuses a language that the model does not know.
+    pub(super) fn check_language(
+        &self,
+        vocabulary: &Vocabulary,
+        language: Option<Language>,
+    ) -> Result<(), Error> {
+        let Some(language) = language else { return Ok(()) };
+        let expected = match vocabulary.languages() {
+            [] if language == Language::ENGLISH => return Ok(()),
+            _ if vocabulary.language_token(language).is_some() => return Ok(()),
+            [] | [_] => "english, as the model knows English only".to_owned(),
+            known => format!("one of the {} that the model knows", known.len()),
+        };
+        Err(Error::RequestOption {
+            option: "language",
+            found: language.name().to_owned(),
+            expected,
+        })
     }
 }

@@ -185,7 +185,13 @@ fn streams_of_segments() {
     let all = events(&[]);
     let (done, deltas) = all.split_last().unwrap();
     assert_eq!((&done["type"], &done["text"]), (&json!("transcript.text.done"), &json!(text)));
-    assert!(done["usage"]["seconds"].as_f64().unwrap() > 0.5);
+    // the only form that OpenAI's event has (`openai.types.audio.transcription_text_done_event.Usage`)
+    let usage = &done["usage"];
+    let number = |name: &str| usage[name].as_u64().unwrap();
+    assert_eq!(usage["type"], "tokens");
+    assert!(number("input_tokens") > 25 && number("output_tokens") > 2, "{usage}");
+    assert_eq!(number("total_tokens"), number("input_tokens") + number("output_tokens"));
+    assert_eq!(usage["input_token_details"]["audio_tokens"], usage["input_tokens"]);
     assert!(deltas.iter().all(|delta| delta["type"] == "transcript.text.delta"));
     let joined: String = deltas.iter().map(|delta| delta["delta"].as_str().unwrap()).collect();
     assert_eq!(joined, text);
@@ -332,6 +338,9 @@ fn wrong_fields_are_named() {
     }
     for (texts, words) in [
         (&[("language", "klingon")][..], "klingon"),
+        // the model knows English only
+        (&[("language", "fr")], "language is french, expected english"),
+        (&[("language", "de-CH"), ("chunking_strategy", "auto")], "language is german"),
         (&[("temperature", "2")], "expected a number from 0 to 1"),
         (&[("response_format", "diarized_json")], "expected one of json"),
         (&[("timestamp_granularities[]", "word")], "expected verbose_json"),

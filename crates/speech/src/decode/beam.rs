@@ -52,16 +52,13 @@ impl Beam {
         (sources, complete)
     }
 
-    /// The finished rows; where they are fewer than the beam's size, the likeliest others too.
+    /// The finished rows; where they are fewer than the beam's size, the likeliest others too, without the end.
     pub(super) fn finish(self, rows: Vec<Row>) -> Vec<Row> {
-        let Self { size, eot, mut finished, .. } = self;
+        let Self { size, mut finished, .. } = self;
         let mut others = rows;
         others.sort_by(|a, b| b.sum.total_cmp(&a.sum));
         let missing = size.saturating_sub(finished.len());
-        finished.extend(others.into_iter().take(missing).map(|mut row| {
-            row.tokens.push(eot);
-            row
-        }));
+        finished.extend(others.into_iter().take(missing));
         finished
     }
 }

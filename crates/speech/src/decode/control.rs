@@ -36,10 +36,21 @@ pub trait Control {
 
     /// The tokens that a constraint allows next, as a bit set: token `t` is bit `t % 32` of word
     /// `t / 32`. Tokens beyond its end are banned, timestamps and the end too. Called for each hypothesis
-    /// before each token; `None` allows all.
+    /// before each token; `None` allows all. A constraint wins over [`suppress_blank`] and the annotations of
+    /// [`Suppress`], but not over the rules of timestamps.
+    ///
+    /// [`suppress_blank`]: super::DecodeOptions::suppress_blank
+    /// [`Suppress`]: super::Suppress
     fn allowed(&mut self, place: Place<'_>) -> Option<&[u32]> {
         let _ = place;
         None
+    }
+
+    /// Called with the text of each window that is not silent. [`ControlFlow::Break`] refuses it and cancels, as
+    /// [`step`](Self::step) does.
+    fn decoded(&mut self, place: Place<'_>) -> ControlFlow<()> {
+        let _ = place;
+        ControlFlow::Continue(())
     }
 
     /// Draws a token of the softmax of `logits / temperature`; `None` if no logit is a number.

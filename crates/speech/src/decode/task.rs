@@ -1,7 +1,7 @@
 //! The state of one job while it is decoded.
 
 use crate::compression::compression_ratio;
-use crate::filters::{Repetition, Rules, penalize};
+use crate::filters::{Bans, Repetition, Rules, penalize};
 use crate::language::Language;
 use crate::ranked::Ranked;
 use crate::recognizer::{Append, Hypothesis};
@@ -19,6 +19,8 @@ use super::prompt::{Prompt, sample_len};
 use super::rank;
 use super::row::{Candidate, Next, Row, Source, candidates};
 
+/// The least mean log-probability that is told; JSON has no infinite number.
+const LOGPROB_LEAST: f64 = -1000.0;
 /// Logits wanted after a single token.
 const LAST: &[usize] = &[0];
 
@@ -235,15 +237,21 @@ impl<'a> State<'a> {
     ) {
         for &(row, _) in &self.live {
             let sampled = &*self.rows[row].tokens;
-            let mut mask = self.rules.mask(&self.rules.bans(sampled));
+            let allowed = control.allowed(Place { job: self.job.id, sampled });
+            let mut mask = self.rules.mask(&self.bans(sampled, allowed.is_some()));
             mask.resize(words, 0);
-            if let Some(allowed) = control.allowed(Place { job: self.job.id, sampled }) {
+            if let Some(allowed) = allowed {
                 for (i, word) in mask.iter_mut().enumerate() {
                     *word &= allowed.get(i).copied().unwrap_or(0);
                 }
             }
             masks.append(&mut mask);
         }
+    }
+
+    /// The banned tokens after the sampled ones.
+    fn bans(&self, sampled: &[u32], constrained: bool) -> Bans {
+        Bans { constrained, ..self.rules.bans(sampled) }
     }
 
     /// The next tokens of a ranking of a row.
@@ -269,7 +277,7 @@ impl<'a> State<'a> {
                 }
             }
         }
-        self.rules.apply(&self.rules.bans(sampled), &mut logits);
+        self.rules.apply(&self.bans(sampled, row.allowed.is_some()), &mut logits);
         self.rules.prefer_timestamps(&mut logits);
         match self.likeliest() {
             Some(count) => Next::Likeliest(candidates(&logits, count)),
@@ -324,9 +332,12 @@ impl<'a> State<'a> {
             Search::Greedy(_) => self.rows,
             Search::Beam(beam) => beam.finish(self.rows),
         };
+        let mut ended = Vec::with_capacity(rows.len());
         for row in &mut rows {
             let end = row.tokens.iter().position(|&token| token == eot);
             row.tokens.truncate(end.unwrap_or(row.tokens.len()));
+            // an end of probability 0 stands for a row that nothing could continue
+            ended.push(end.is_some() && row.sum > f64::NEG_INFINITY);
         }
         let best = rank::best(&rows, self.job.options.length_penalty);
         let Row { tokens, sum } = rows.into_iter().nth(best).unwrap_or_default();
@@ -335,10 +346,12 @@ impl<'a> State<'a> {
         Decoded {
             language: self.language,
             languages: self.languages,
-            average_logprob: sum / (tokens.len() + 1) as f64,
+            // a sum that is no number becomes the least one too
+            average_logprob: (sum / (tokens.len() + 1) as f64).max(LOGPROB_LEAST),
             no_speech_prob: self.no_speech_prob,
             temperature: self.job.options.temperature,
             compression_ratio: compression_ratio(&text),
+            ended: ended.get(best).copied().unwrap_or(false),
             tokens,
             text,
         }

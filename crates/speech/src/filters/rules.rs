@@ -15,6 +15,8 @@ pub struct Rules {
     blank: Vec<u32>,
     /// Tokens that never occur.
     suppressed: Vec<u32>,
+    /// Tokens that occur only where a constraint allows them.
+    yielding: Vec<u32>,
     /// The first id of special tokens, the first timestamp, and the end of the vocabulary.
     eot: u32,
     first_timestamp: u32,
@@ -30,6 +32,8 @@ pub struct Rules {
 pub struct Bans {
     /// Whether it is the first sampled token, which cannot be blank.
     pub first: bool,
+    /// Whether a constraint chooses the texts. It wins over the bans of blank starts and of annotations.
+    pub constrained: bool,
     /// Banned ranges of ids, which may overlap.
     pub ranges: Vec<Range<u32>>,
 }
@@ -47,9 +51,12 @@ impl Rules {
             true => vocabulary.blank().iter().copied().chain([vocabulary.eot]).collect(),
             false => Vec::new(),
         };
+        let annotates = |token: &u32| vocabulary.non_speech().binary_search(token).is_ok();
+        let (yielding, suppressed) = suppressed.into_iter().partition(annotates);
         Self {
             blank,
             suppressed,
+            yielding,
             eot: vocabulary.eot,
             first_timestamp: vocabulary.first_timestamp,
             end: vocabulary.first_timestamp + vocabulary.timestamps,
@@ -62,7 +69,7 @@ impl Rules {
 
     /// The bans after the sampled tokens, which do not contain the prompt and the prefix.
     pub fn bans(&self, sampled: &[u32]) -> Bans {
-        let mut bans = Bans { first: sampled.is_empty(), ranges: Vec::new() };
+        let mut bans = Bans { first: sampled.is_empty(), ..Bans::default() };
         if !self.timestamps {
             return bans;
         }
@@ -136,8 +143,12 @@ impl Rules {
 
     /// Calls `ban` with every banned range, empty or inverted ones left out.
     fn each(&self, bans: &Bans, mut ban: impl FnMut(Range<u32>)) {
-        let blank = if bans.first { &*self.blank } else { &[] };
-        let single = blank.iter().chain(&self.suppressed).copied();
+        let (blank, yielding): (&[u32], &[u32]) = match (bans.constrained, bans.first) {
+            (true, _) => (&[], &[]),
+            (false, true) => (&self.blank, &self.yielding),
+            (false, false) => (&[], &self.yielding),
+        };
+        let single = blank.iter().chain(yielding).chain(&self.suppressed).copied();
         let marker = self.timestamps.then_some(self.no_timestamps);
         let single = single.chain(marker).map(|token| token..token.saturating_add(1));
         single

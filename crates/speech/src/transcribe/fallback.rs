@@ -1,6 +1,6 @@
 //! Decoding with higher temperatures where lower ones fail.
 
-use crate::decode::{Control, Decoded, Job, decode};
+use crate::decode::{Control, Decoded, Job, Place, decode};
 use crate::error::Error;
 use crate::language::Language;
 use crate::recognizer::{Recognizer, Window};
@@ -62,6 +62,18 @@ fn needs_fallback(options: &TranscribeOptions, decoded: &Decoded) -> bool {
     let repetitive = above(decoded.compression_ratio, options.compression_ratio_threshold);
     let silent = improbable && above(decoded.no_speech_prob, options.no_speech_threshold);
     (repetitive || improbable) && !silent
+}
+
+/// Lets the control judge the text of a window.
+pub(super) fn accept<M, C: Control + ?Sized>(
+    decoded: &Decoded,
+    control: &mut C,
+) -> Result<(), Error<M>> {
+    let place = Place { job: 0, sampled: &decoded.tokens };
+    match control.decoded(place).is_break() {
+        true => Err(Error::Cancelled),
+        false => Ok(()),
+    }
 }
 
 /// Whether a window is skipped as silent.

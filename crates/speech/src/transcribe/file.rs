@@ -12,12 +12,13 @@ use crate::text::{frame, strip};
 use crate::vocabulary::Vocabulary;
 
 use super::anomalies::{Verdict, judge};
-use super::fallback::{Attempt, decode_with_fallback, is_silent};
+use super::fallback::{Attempt, accept, decode_with_fallback, is_silent};
 use super::observer::Observer;
 use super::options::TranscribeOptions;
 use super::prompts::History;
-use super::slices::{Place, TIMESTAMP_FRAMES, slice};
-use super::word_times::{Spoken, add_words, last_end};
+use super::slices::{Place, TIMESTAMP_FRAMES, fit, slice};
+use super::voices::{Piece, check};
+use super::word_times::{Spoken, align, last_end};
 use super::{slices, transcript::Transcript};
 
 /// Above this temperature a text is no prompt of the next window.
@@ -47,25 +48,70 @@ where
     F: Features + ?Sized,
     O: Observer + ?Sized,
 {
-    let (options, mut input) = prepare(recognizer, vocabulary, features, options)?;
-    let language = input.language(vocabulary, &options, recognizer)?;
+    let (options, input) = prepare(recognizer, vocabulary, features, options)?;
+    let pieces = clips(&options.clip_timestamps, input.content);
+    windows(recognizer, vocabulary, input, &pieces, &options, observer)
+}
+
+/// Transcribes pieces of a file, window after window. They are ascending, and each has any number of frames.
+///
+/// A window whose text ends before a voice is followed by one that begins there. [`transcribe`] believes a
+/// text that says it is over. Options of clips have no effect.
+///
+/// # Errors
+///
+/// As for [`transcribe`]; or a range is empty or out of order.
+pub fn transcribe_voices<R, F, O>(
+    recognizer: &mut R,
+    vocabulary: &Vocabulary,
+    features: &mut F,
+    pieces: &[Piece],
+    options: &TranscribeOptions,
+    observer: &mut O,
+) -> FileResult<Transcript, R, F>
+where
+    R: Recognizer + ?Sized,
+    F: Features + ?Sized,
+    O: Observer + ?Sized,
+{
+    let (options, input) = prepare(recognizer, vocabulary, features, options)?;
+    check(pieces, usize::MAX).map_err(Error::Options)?;
+    windows(recognizer, vocabulary, input, pieces, &options, observer)
+}
+
+/// Decodes the windows of pieces.
+fn windows<R, F, O>(
+    recognizer: &mut R,
+    vocabulary: &Vocabulary,
+    mut input: Input<'_, F>,
+    pieces: &[Piece],
+    options: &TranscribeOptions,
+    observer: &mut O,
+) -> FileResult<Transcript, R, F>
+where
+    R: Recognizer + ?Sized,
+    F: Features + ?Sized,
+    O: Observer + ?Sized,
+{
+    let language = input.language(vocabulary, options, recognizer)?;
     observer.language(language);
     let mut file = File {
         vocabulary,
-        options: &options,
-        history: History::new(vocabulary, &options, recognizer.sizes().context),
+        options,
+        history: History::new(vocabulary, options, recognizer.sizes().context),
         language,
         last_speech: 0.0,
         segments: Vec::new(),
         content: input.content,
         full: input.full,
     };
-    for (start, end) in clips(&options.clip_timestamps, input.content) {
-        let mut seek = start;
+    for piece in pieces {
+        let end = piece.frames.end.min(input.content);
+        let mut seek = piece.frames.start;
         while seek < end {
             let place = Place { seek, frames: input.full.min(end - seek) };
             let window = input.encode(recognizer, place)?;
-            let result = file.window(recognizer, window, place, observer);
+            let result = file.window(recognizer, window, place, piece, observer);
             recognizer.free_window(window);
             let next = result.map_err(Error::widen)?;
             // a window always advances, whatever its times
@@ -185,6 +231,7 @@ impl File<'_> {
         recognizer: &mut R,
         window: Window,
         place: Place,
+        piece: &Piece,
         observer: &mut O,
     ) -> Result<usize, Error<R::Error>> {
         let Self { vocabulary, options, .. } = *self;
@@ -208,18 +255,22 @@ impl File<'_> {
         if is_silent(options, &decoded) {
             return Ok(place.seek + place.frames);
         }
+        accept(&decoded, observer)?;
         let mut sliced = slice(vocabulary, &decoded, place);
         if options.words {
-            let task = options.decode.task;
-            let (language, last_speech) = (self.language, self.last_speech);
-            let spoken = Spoken { window, place, language, task, last_speech };
-            add_words(recognizer, vocabulary, options, &mut sliced.segments, spoken)
-                .map_err(Error::Model)?;
+            let spoken =
+                Spoken { window, place, language: self.language, task: options.decode.task };
+            let aligned =
+                align(recognizer, vocabulary, &sliced.segments, spoken).map_err(Error::Model)?;
+            aligned.set(options, &mut sliced.segments, self.last_speech);
             if let ControlFlow::Break(again) = self.follow_words(&mut sliced, place) {
                 return Ok(again);
             }
         }
-        self.emit(sliced.segments, observer)?;
+        if options.hallucination_silence_threshold.is_none() {
+            sliced.follow_voices(piece);
+        }
+        self.emit(sliced.segments, place, observer)?;
         if !options.condition_on_previous_text || decoded.temperature > PROMPT_TEMPERATURE {
             self.history.forget();
         }
@@ -262,11 +313,13 @@ impl File<'_> {
     /// Makes segments final. Those without text or duration become empty.
     fn emit<M, O: Observer + ?Sized>(
         &mut self,
-        segments: Vec<Segment>,
+        mut segments: Vec<Segment>,
+        place: Place,
         observer: &mut O,
     ) -> Result<(), Error<M>> {
+        segments.iter_mut().for_each(clear_if_empty);
+        fit(&mut segments, place);
         for mut segment in segments {
-            clear_if_empty(&mut segment);
             segment.id = self.segments.len();
             self.history.extend(&segment.tokens);
             let flow = observer.segment(&segment);
@@ -280,7 +333,7 @@ impl File<'_> {
 }
 
 /// Clears a segment without text or duration. It stays in the list, as in OpenAI's.
-pub(super) fn clear_if_empty(segment: &mut Segment) {
+fn clear_if_empty(segment: &mut Segment) {
     if segment.start == segment.end || strip(&segment.text).is_empty() {
         segment.text.clear();
         segment.tokens.clear();
@@ -288,8 +341,8 @@ pub(super) fn clear_if_empty(segment: &mut Segment) {
     }
 }
 
-/// The parts of a file to transcribe as first frames and ends, none beyond the content.
-fn clips(times: &[f64], content: usize) -> Vec<(usize, usize)> {
+/// The parts of a file to transcribe, none beyond the content.
+fn clips(times: &[f64], content: usize) -> Vec<Piece> {
     let mut points: Vec<usize> = times.iter().map(|&seconds| frame(seconds)).collect();
     if points.is_empty() {
         points.push(0);
@@ -297,5 +350,7 @@ fn clips(times: &[f64], content: usize) -> Vec<(usize, usize)> {
     if points.len() % 2 == 1 {
         points.push(content);
     }
-    points.chunks_exact(2).map(|clip| (clip[0], clip[1].min(content))).collect()
+    let piece =
+        |clip: &[usize]| Piece { frames: clip[0]..clip[1].min(content), voices: Vec::new() };
+    points.chunks_exact(2).map(piece).collect()
 }

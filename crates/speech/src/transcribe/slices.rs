@@ -4,6 +4,8 @@ use crate::decode::Decoded;
 use crate::segment::Segment;
 use crate::vocabulary::{TIMESTAMP_SECONDS, Vocabulary};
 
+use super::voices::Piece;
+
 /// Frames between two timestamps.
 pub(super) const TIMESTAMP_FRAMES: usize = 2;
 
@@ -37,6 +39,10 @@ pub(super) struct Sliced {
     pub(super) is_closed: bool,
     /// Index of the first token that no segment has.
     pub(super) rest: usize,
+    /// Whether a text has a start and no end.
+    pub(super) is_open: bool,
+    /// The frame at which the last segment ends; the end of the window if its text has no end.
+    pub(super) until: usize,
 }
 
 /// Cuts a window between adjacent timestamps. Tokens after the last cut are left to the next window,
@@ -62,7 +68,12 @@ pub(super) fn slice(vocabulary: &Vocabulary, decoded: &Decoded, place: Place) ->
         let (start, end) = (place.start(), place.start() + duration);
         let segments = vec![segment(vocabulary, decoded, place, tokens, start, end)];
         let next = place.seek + place.frames;
-        return Sliced { segments, next, is_closed, rest: tokens.len() };
+        let until = match last.map(index) {
+            Some(index @ 1..) if is_closed => next.min(place.seek + frames_of(index)),
+            _ => next,
+        };
+        let is_open = !is_closed;
+        return Sliced { segments, next, is_closed, rest: tokens.len(), is_open, until };
     }
     if is_closed {
         cuts.push(tokens.len());
@@ -76,12 +87,59 @@ pub(super) fn slice(vocabulary: &Vocabulary, decoded: &Decoded, place: Place) ->
         segments.push(segment(vocabulary, decoded, place, own, start, end.max(start)));
         from = cut;
     }
-    let next = place.seek
-        + match is_closed {
-            true => place.frames,
-            false => index(tokens[from - 1]) as usize * TIMESTAMP_FRAMES,
-        };
-    Sliced { segments, next, is_closed, rest: from }
+    let until = place.seek + frames_of(index(tokens[from - 1]));
+    let next = if is_closed { place.seek + place.frames } else { until };
+    let is_open = tokens[from..].iter().any(|&token| token < vocabulary.eot);
+    let until = until.min(place.seek + place.frames);
+    Sliced { segments, next, is_closed, rest: from, is_open, until }
+}
+
+impl Sliced {
+    /// Lets the next window begin before the next voice of a piece, unless a text has no end. It is decoded
+    /// again then.
+    pub(super) fn follow_voices(&mut self, piece: &Piece) {
+        if !piece.voices.is_empty() && !self.is_open {
+            let from = if self.is_closed { self.until } else { self.next };
+            self.next = piece.next_voice(from).unwrap_or(self.next.max(piece.frames.end));
+        }
+    }
+}
+
+/// The frame of a timestamp in its window.
+fn frames_of(index: u32) -> usize {
+    index as usize * TIMESTAMP_FRAMES
+}
+
+/// Ends the segments of a window with its content. A model may place text behind it, as it hears a whole
+/// window. Such text becomes part of the segment before, so none is lost.
+pub(super) fn fit(segments: &mut Vec<Segment>, place: Place) {
+    let end = seconds(place.seek + place.frames);
+    let mut all: Vec<Segment> = Vec::with_capacity(segments.len());
+    for mut segment in segments.drain(..) {
+        let is_behind = segment.start > end - TIMESTAMP_SECONDS / 2.0;
+        match all.last_mut().filter(|_| is_behind) {
+            Some(last) => {
+                last.text.push_str(&segment.text);
+                last.tokens.append(&mut segment.tokens);
+                last.words.append(&mut segment.words);
+                if !segment.text.is_empty() {
+                    last.end = end;
+                }
+            }
+            None => {
+                if is_behind {
+                    segment.start = place.start();
+                }
+                if !segment.text.is_empty() {
+                    // it is shown for a moment at least
+                    segment.end = segment.end.max(segment.start + TIMESTAMP_SECONDS);
+                }
+                segment.end = segment.end.min(end);
+                all.push(segment);
+            }
+        }
+    }
+    *segments = all;
 }
 
 /// A segment of a window's tokens, whose id is set later.

@@ -73,7 +73,10 @@ pub(crate) fn timings(
             tokens: piece.tokens.len(),
             start: time(at),
             end: time(end),
-            probability: own.iter().sum::<f64>() / own.len().max(1) as f64,
+            // a failing model's NaN becomes 0
+            probability: (own.iter().sum::<f64>() / own.len().max(1) as f64)
+                .clamp(0.0, 1.0)
+                .max(0.0),
         });
         at = end;
     }

@@ -14,3 +14,4 @@ pub use path::{Path, warp};
 
 pub(crate) use align::{alignment_tokens, timings};
 pub(crate) use durations::{Punctuation, set_words};
+pub(crate) use timing::Timing;

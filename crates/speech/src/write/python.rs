@@ -38,13 +38,10 @@ pub(crate) fn string(text: &str) -> String {
     out
 }
 
-/// `repr` of a float, and the words of `json.dump` for those that are not finite.
+/// `repr` of a float; `null` for one that is not finite, as JSON has none (RFC 8259, section 6).
 pub(crate) fn float(value: f64) -> String {
-    if value.is_nan() {
-        return "NaN".to_owned();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+    if !value.is_finite() {
+        return "null".to_owned();
     }
     let scientific = format!("{value:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -77,7 +74,8 @@ mod tests {
             (1e16, "1e+16"),
             (1.25e100, "1.25e+100"),
             (5e-324, "5e-324"),
-            (f64::NEG_INFINITY, "-Infinity"),
+            (f64::NEG_INFINITY, "null"),
+            (f64::NAN, "null"),
         ] {
             assert_eq!(float(value), expected);
         }

@@ -1,5 +1,6 @@
 //! Subtitles: SubRip and WebVTT.
 
+use super::clean::{escape_vtt, is_blank, subtitle};
 use super::options::WriteOptions;
 use super::python::{is_space, strip};
 use super::time::clock;
@@ -21,7 +22,7 @@ pub(crate) fn srt(
     options: &WriteOptions,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let cues = cues(segments, options, |seconds| clock(seconds, true, ','));
+    let cues = cues(segments, options, |seconds| clock(seconds, true, ','), str::to_owned);
     for (i, Cue { start, end, text }) in cues.into_iter().enumerate() {
         write!(out, "{}\n{start} --> {end}\n{text}\n\n", i + 1)?;
     }
@@ -34,32 +35,46 @@ pub(crate) fn vtt(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     write!(out, "WEBVTT\n\n")?;
-    for Cue { start, end, text } in cues(segments, options, |seconds| clock(seconds, false, '.')) {
+    let cues = cues(segments, options, |seconds| clock(seconds, false, '.'), escape_vtt);
+    for Cue { start, end, text } in cues {
         write!(out, "{start} --> {end}\n{text}\n\n")?;
     }
     Ok(())
 }
 
-fn cues(segments: &[Segment], options: &WriteOptions, time: impl Fn(f64) -> String) -> Vec<Cue> {
+/// The subtitles that have a text. `escape` writes a text as the format has it between tags.
+fn cues(
+    segments: &[Segment],
+    options: &WriteOptions,
+    time: impl Fn(f64) -> String,
+    escape: impl Fn(&str) -> String,
+) -> Vec<Cue> {
+    let mut cues = Vec::new();
     if !options.words {
         let cue = |segment: &Segment| Cue {
             start: time(segment.start),
             end: time(segment.end),
-            text: strip(&segment.text).replace("-->", "->"),
+            text: escape(strip(&segment.text)),
         };
-        return segments.iter().map(cue).collect();
-    }
-    let mut cues = Vec::new();
-    for words in Layout::new(segments, options).run(segments) {
-        let (Some(first), Some(last)) = (words.first(), words.last()) else { continue };
-        let (start, end) = (time(first.start), time(last.end));
-        let text: String = words.iter().map(|word| word.text.as_str()).collect();
-        if options.highlight_words {
-            highlight(&words, start, &text, &time, &mut cues);
-        } else {
-            cues.push(Cue { start, end, text });
+        cues.extend(segments.iter().map(cue));
+    } else {
+        for mut words in Layout::new(segments, options).run(segments) {
+            words.iter_mut().for_each(|word| word.text = escape(&word.text));
+            let (Some(first), Some(last)) = (words.first(), words.last()) else { continue };
+            let (start, end) = (time(first.start), time(last.end));
+            let text: String = words.iter().map(|word| word.text.as_str()).collect();
+            if is_blank(&text) {
+                continue;
+            }
+            if options.highlight_words {
+                highlight(&words, start, &text, &time, &mut cues);
+            } else {
+                cues.push(Cue { start, end, text });
+            }
         }
     }
+    cues.iter_mut().for_each(|cue| cue.text = subtitle(&cue.text));
+    cues.retain(|cue| !is_blank(&cue.text));
     cues
 }
 

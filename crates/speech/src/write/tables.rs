@@ -1,5 +1,6 @@
 //! Formats of a line for each segment.
 
+use super::clean::line;
 use super::python::strip;
 use super::time::milliseconds;
 use crate::Segment;
@@ -7,7 +8,7 @@ use std::io::{self, Write};
 
 pub(crate) fn txt(segments: &[Segment], out: &mut dyn Write) -> io::Result<()> {
     for segment in segments {
-        writeln!(out, "{}", strip(&segment.text))?;
+        writeln!(out, "{}", line(strip(&segment.text)))?;
     }
     Ok(())
 }
@@ -16,17 +17,21 @@ pub(crate) fn tsv(segments: &[Segment], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "start\tend\ttext")?;
     for segment in segments {
         let (start, end) = (milliseconds(segment.start), milliseconds(segment.end));
-        writeln!(out, "{start}\t{end}\t{}", strip(&segment.text).replace('\t', " "))?;
+        writeln!(out, "{start}\t{end}\t{}", line(strip(&segment.text)).replace('\t', " "))?;
     }
     Ok(())
 }
 
-/// Quotes are doubled, as RFC 4180 says. The space before a text stays.
+/// Quotes are doubled and line ends stay, as RFC 4180 says. The space before a text stays.
 pub(crate) fn csv(segments: &[Segment], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "start,end,text")?;
     for segment in segments {
         let (start, end) = (milliseconds(segment.start), milliseconds(segment.end));
-        writeln!(out, "{start},{end},\"{}\"", segment.text.replace('"', "\"\""))?;
+        writeln!(
+            out,
+            "{start},{end},\"{}\"",
+            segment.text.replace('"', "\"\"").replace('\0', "\u{fffd}")
+        )?;
     }
     Ok(())
 }
@@ -37,7 +42,7 @@ pub(crate) fn lrc(segments: &[Segment], out: &mut dyn Write) -> io::Result<()> {
     for segment in segments {
         let all = milliseconds(segment.start) / 10;
         let (minutes, seconds, rest) = (all / 6000, all / 100 % 60, all % 100);
-        let text = segment.text.replace(['\n', '\r'], " ");
+        let text = line(&segment.text);
         writeln!(out, "[{minutes:02}:{seconds:02}.{rest:02}]{text}")?;
     }
     Ok(())

@@ -21,6 +21,8 @@ use crate::{
 
 /// The forms of a response.
 const FORMATS: [&str; 5] = ["json", "text", "srt", "verbose_json", "vtt"];
+/// Positions of the encoder for a second of audio.
+const POSITIONS: f64 = 50.0;
 /// The type of texts and subtitles.
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -110,6 +112,18 @@ fn usage(seconds: f64) -> Value {
     json!({"type": "duration", "seconds": seconds})
 }
 
+/// The usage of a stream, whose last event has no other form in OpenAI's API. A token of audio is a position of
+/// the encoder.
+fn tokens(found: &Found) -> Value {
+    let audio = (found.seconds * POSITIONS).ceil() as u64;
+    let output: usize = found.segments.iter().map(|one| one.tokens.len()).sum();
+    json!({
+        "type": "tokens", "input_tokens": audio, "output_tokens": output,
+        "total_tokens": audio + output as u64,
+        "input_token_details": {"audio_tokens": audio, "text_tokens": 0},
+    })
+}
+
 /// `POST /v1/audio/transcriptions`
 pub(in crate::api) async fn transcriptions(
     State(app): State<Arc<App>>,
@@ -166,7 +180,7 @@ async fn create(
         let found = hearing.end().await?;
         let done = json!({
             "type": "transcript.text.done", "text": whole(&found.segments),
-            "usage": usage(found.seconds),
+            "usage": tokens(&found),
         });
         Ok(frames.data(&done).await?)
     }))
