@@ -99,6 +99,27 @@ fn tables_that_a_box_cannot_hold_are_refused() {
     }
 }
 
+/// A box may contain itself in eight bytes a level.
+#[test]
+fn boxes_that_are_nested_without_end_are_refused() {
+    for levels in [20, 200_000] {
+        for kind in [b"edts", b"mdia", b"minf", b"stbl"] {
+            let mut bytes = atom(b"ftyp", b"isom\0\0\0\0isom");
+            let whole = 16 + 8 * levels as u32;
+            for (at, kind) in [b"moov", b"trak"].into_iter().enumerate() {
+                bytes.extend((whole - 8 * at as u32).to_be_bytes());
+                bytes.extend(kind);
+            }
+            for level in 0..levels {
+                bytes.extend((8 * (levels - level) as u32).to_be_bytes());
+                bytes.extend(kind);
+            }
+            let text = decode(bytes, "nested").unwrap_err().to_string();
+            assert!(text.contains("nested in more than 8 levels"), "{levels}: {text}");
+        }
+    }
+}
+
 #[test]
 fn streams_that_follow_each_other_without_samples_end() {
     let ident = absurd::ident(1);

@@ -67,7 +67,10 @@ pub fn within<T>(budget: Budget, input: &str, run: impl FnOnce() -> T) -> T {
         "{input}: {bytes} bytes of memory, expected at most {}",
         budget.bytes
     );
-    assert!(took <= budget.time, "{input}: {took:?} of CPU time, expected at most {:?}", budget.time);
+    assert!(
+        took <= budget.time,
+        "{input}: {took:?} of CPU time, expected at most {:?}",
+        budget.time
+    );
     value
 }
-

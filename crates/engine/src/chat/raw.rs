@@ -3,6 +3,9 @@
 use pelton_chat::Error;
 use serde_json::Value;
 
+/// The greatest length that says anything: a repetition counts in 32 bits, and no text is longer.
+const LENGTH_MAX: u64 = 1 << 30;
+
 /// The keywords of a string's schema that regular expressions enforce.
 #[derive(Debug, Default)]
 pub(super) struct Raw {
@@ -29,7 +32,7 @@ impl Raw {
             match key.as_str() {
                 "type" => {}
                 "minLength" => raw.min = count()?,
-                "maxLength" => raw.max = Some(count()?),
+                "maxLength" => raw.max = Some(count()?).filter(|&max| max <= LENGTH_MAX),
                 "pattern" => raw.pattern = Some(whole(value.as_str().unwrap_or_default())?),
                 key => check_annotation(key)?,
             }

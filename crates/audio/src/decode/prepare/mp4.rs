@@ -23,6 +23,8 @@ const SAMPLES: u64 = 1 << 20;
 const FRAGMENTS: u64 = 1 << 20;
 /// Fragments, one after another, without samples.
 const EMPTY: u64 = 4_096;
+/// Levels of boxes within a track at most: `mdia`, `minf`, `stbl` and their content.
+const LEVELS: usize = 8;
 
 /// A box.
 struct Part {
@@ -66,6 +68,8 @@ struct Walk<'a> {
     /// The end of what is shown.
     end: u64,
     boxes: usize,
+    /// Levels of the box of a track that is read.
+    level: usize,
     changes: Vec<Change>,
     tracks: Vec<Track>,
     defaults: Vec<Defaults>,
@@ -83,6 +87,7 @@ pub(super) fn walk(input: &mut Input) -> Result<Walked, String> {
         length,
         end: length,
         boxes: 0,
+        level: 0,
         changes: Vec::new(),
         tracks: Vec::new(),
         defaults: Vec::new(),
@@ -233,7 +238,11 @@ impl Walk<'_> {
     }
 
     fn track(&mut self, outer: &Part) -> Outcome {
-        self.children(outer, |walk, part| match walk.of_track(part) {
+        if self.level == LEVELS {
+            return refuse(format!("its boxes are nested in more than {LEVELS} levels"));
+        }
+        self.level += 1;
+        let read = self.children(outer, |walk, part| match walk.of_track(part) {
             Err(Stop::Refused(problem)) => {
                 walk.last(|track| {
                     track.problem.get_or_insert(problem);
@@ -241,7 +250,9 @@ impl Walk<'_> {
                 Ok(())
             }
             other => other,
-        })
+        });
+        self.level -= 1;
+        read
     }
 
     fn of_track(&mut self, part: &Part) -> Outcome {
