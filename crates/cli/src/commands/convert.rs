@@ -13,13 +13,11 @@ use pelton::{
     weights::{Conversion, DType, Lora},
 };
 
-use super::{
-    new_file::NewFile,
-    quantize::{WriteArgs, write},
-};
+use super::quantize::{WriteArgs, write};
 use crate::{
     interrupt::{self, Interrupt},
     model,
+    new_file::NewFile,
     output::note,
 };
 
@@ -130,7 +128,7 @@ fn adapter(
     let checkpoint = model::open(base)?;
     let lora = Lora::open(folder, &checkpoint)?;
     let stop = Interrupt::install().flag();
-    let file = NewFile::create(output, force)?;
+    let mut file = NewFile::create(output, force)?;
     let out = BufWriter::new(file.writer(stop.clone()));
     let written = lora
         .write_gguf(&checkpoint, dtype, out)
