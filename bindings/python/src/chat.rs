@@ -240,8 +240,12 @@ impl ChatStream {
                     state.tokens.extend(self.token_value(&token));
                     let events = state.parser.push(&token);
                     self.push(state, events);
+                    if state.parser.is_done() {
+                        self.request.handle.cancel();
+                    }
                 }
                 Ok(Event::Finished { reason, stats }) => {
+                    let reason = state.parser.reason(reason);
                     let events = state.parser.finish(reason);
                     self.push(state, events);
                     (state.ended, state.reason) = (true, Some(reason));
@@ -285,6 +289,7 @@ impl ChatStream {
                 tokens.extend(self.token_value(token));
                 events.extend(state.parser.push(token));
             }
+            let reason = state.parser.reason(reason);
             events.extend(state.parser.finish(reason));
             let reply = Reply::from_events(events);
             let word = finish_reason(reason, !reply.tool_calls.is_empty());

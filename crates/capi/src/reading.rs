@@ -102,6 +102,7 @@ impl Reading {
                 Popped::Item(Event::Prompt(tokens)) => self.prompt = tokens,
                 Popped::Item(Event::Token(token)) => return Ok(Next::Piece(self.piece(&token))),
                 Popped::Item(Event::Finished { reason, .. }) => {
+                    let reason = self.parser.as_ref().map_or(reason, |one| one.reason(reason));
                     self.ended = true;
                     self.reason = Some(reason);
                     if let Some(rest) = self.rest(reason) {
@@ -127,6 +128,9 @@ impl Reading {
             None => (token.text.clone(), String::new()),
             Some(parser) => {
                 let parts = parser.push(token);
+                if parser.is_done() {
+                    self.handle.cancel();
+                }
                 self.join(parts)
             }
         };

@@ -6,28 +6,11 @@ use serde_json::{Value, json};
 use crate::{
     Error,
     format::{Body, Calls, Format, Separator},
+    schema::{ANNOTATIONS, DEFINITIONS, Schema, Types},
 };
 
 /// The beginning of a call's header in gpt-oss.
 const HARMONY: &str = "<|channel|>commentary to=functions.";
-
-/// Keywords of schemas that allow nothing less.
-const ANNOTATIONS: [&str; 11] = [
-    "$comment",
-    "$id",
-    "$schema",
-    "default",
-    "deprecated",
-    "description",
-    "examples",
-    "readOnly",
-    "strict",
-    "title",
-    "writeOnly",
-];
-
-/// Keywords whose schemas others refer to.
-const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 
 /// The texts that an output may have.
 ///
@@ -178,31 +161,14 @@ impl<'t> Tool<'t> {
         Some(Self { name: function.get("name")?.as_str()?, schema })
     }
 
-    /// The parameters: name, schema, and whether it is required. Definitions that the schema of all
-    /// of them refers to are in each that has a reference.
-    fn parameters(&self) -> Result<Vec<(&str, Value, bool)>, Error> {
+    /// The parameters: name, schema, and whether it is required.
+    fn parameters(&self) -> Result<Vec<(&str, &Value, bool)>, Error> {
         self.check_flat()?;
         let is_required = |name: &str| {
             self.schema["required"].as_array().is_some_and(|all| all.iter().any(|n| n == name))
         };
         let properties = self.schema["properties"].as_object().into_iter().flatten();
-        let with_definitions = |schema: &Value| {
-            let mut schema = schema.clone();
-            let refers = schema.to_string().contains("\"$ref\"");
-            if let Value::Object(map) = &mut schema
-                && refers
-            {
-                for key in DEFINITIONS {
-                    if let Some(all) = self.schema.get(key) {
-                        map.insert(key.to_owned(), all.clone());
-                    }
-                }
-            }
-            schema
-        };
-        Ok(properties
-            .map(|(name, schema)| (name.as_str(), with_definitions(schema), is_required(name)))
-            .collect())
+        Ok(properties.map(|(name, schema)| (name.as_str(), schema, is_required(name))).collect())
     }
 
     /// Refuses a schema that says more about the arguments than each of them can show.
@@ -268,7 +234,7 @@ impl Calls {
             Body::Elements { name_end, parameter, parameter_end, value_end } => {
                 let mut rules = vec![text(format!("{before}{name}{name_end}"))];
                 for (key, schema, required) in tool.parameters()? {
-                    let element = element(parameter_end, value_end, &schema);
+                    let element = element(parameter_end, value_end, &tool.schema, schema);
                     let rule = sequence([text(format!("{parameter}{key}")), element]);
                     rules.push(optional(rule, required));
                 }
@@ -285,7 +251,7 @@ impl Calls {
                 for (i, (key, schema, required)) in tool.parameters()?.into_iter().enumerate() {
                     let argument = sequence([
                         text(format!("{}{key}=", if i > 0 { ", " } else { "" })),
-                        Rule::Python(schema),
+                        Rule::Python(with_definitions(&tool.schema, schema)),
                     ]);
                     // The first argument has no comma before it, so it cannot be left out alone.
                     rules.push(optional(argument, required || i == 0));
@@ -302,38 +268,57 @@ impl Calls {
     }
 }
 
-/// The text after the name of a parameter: its value with the texts around it.
-fn element(separator: Separator, value_end: &str, schema: &Value) -> Rule {
+/// The text after the name of a parameter: its value with the texts around it, as the parser reads it by
+/// the schema.
+fn element(separator: Separator, value_end: &str, root: &Value, own: &Value) -> Rule {
+    let schema = Schema::new(root, own);
     let end = value_end.trim_end();
     let margin = &value_end[end.len()..];
-    let fixed = |text: &str| Rule::Text(format!("{text}{end}"));
-    let strings = schema["enum"].as_array().and_then(|all| {
-        all.iter().map(Value::as_str).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty())
-    });
-    let is_string = match &schema["type"] {
-        Value::String(name) => name == "string",
-        // the parser takes the value for a string then
-        Value::Array(names) => names.iter().any(|name| name == "string"),
-        _ => false,
-    };
-    let value = match (schema["const"].as_str(), strings) {
-        (Some(text), _) => Some(fixed(text)),
-        (None, Some(all)) => Some(choice(all.into_iter().map(fixed).collect())),
-        (None, None) if is_string => {
-            let mut schema = schema.clone();
-            schema["type"] = json!("string");
-            Some(Rule::Raw { schema, end: end.to_owned() })
+    let (string, json) = match separator {
+        Separator::Text(first, second) => {
+            let both = format!("{first}{second}");
+            (both.clone(), both)
         }
-        (None, None) => None,
+        Separator::Typed { string, json } => (string.to_owned(), json.to_owned()),
     };
-    let (first, second, json) = match separator {
-        Separator::Text(first, second) => (first, second, format!("{first}{second}")),
-        Separator::Typed { string, json } => (string, "", json.to_owned()),
+    let fixed = |value: &Value| match value {
+        Value::String(value) => text(format!("{string}{value}{value_end}")),
+        other => text(format!("{json}{other}{value_end}")),
     };
-    match value {
-        Some(value) => sequence([text(format!("{first}{second}")), value, text(margin)]),
-        None => sequence([text(json), Rule::Json(schema.clone()), text(value_end)]),
+    if let Some(values) = schema.values().filter(|values| !values.is_empty()) {
+        return choice(values.into_iter().map(fixed).collect());
     }
+    let types = schema.types();
+    if !types.has(Types::STRING) {
+        let rules = [text(json), Rule::Json(with_definitions(root, own)), text(value_end)];
+        return sequence(rules);
+    }
+    let raw = |schema| {
+        let raw = Rule::Raw { schema, end: end.to_owned() };
+        sequence([text(string.clone()), raw, text(margin)])
+    };
+    let mut all: Vec<Rule> = schema.strings().into_iter().map(raw).collect();
+    // the parser reads the word as null, and a schema that allows anything allows it as a string
+    if types.has(Types::NULL) && types != Types::ALL {
+        all.push(fixed(&Value::Null));
+    }
+    choice(all)
+}
+
+/// A schema with the definitions of another, if it has a reference.
+fn with_definitions(root: &Value, own: &Value) -> Value {
+    let mut schema = own.clone();
+    let refers = own.to_string().contains("\"$ref\"");
+    if let Value::Object(map) = &mut schema
+        && refers
+    {
+        for key in DEFINITIONS {
+            if let Some(all) = root.get(key) {
+                map.insert(key.to_owned(), all.clone());
+            }
+        }
+    }
+    schema
 }
 
 fn text(text: impl Into<String>) -> Rule {

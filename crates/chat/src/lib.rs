@@ -30,6 +30,7 @@ mod format;
 mod grammar;
 mod message;
 mod parse;
+mod schema;
 mod template;
 
 pub use error::Error;

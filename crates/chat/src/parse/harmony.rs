@@ -15,6 +15,9 @@ const HEADER_ENDS: [&str; 4] = [MESSAGE, "<|end|>", "<|return|>", "<|call|>"];
 /// Markers that end a message. The last two begin the next header, if the model left out the end.
 const ENDS: [&str; 5] = ["<|end|>", "<|return|>", "<|call|>", "<|start|>", "<|channel|>"];
 
+/// The control tokens of the format, which mean something within an output.
+pub(crate) const TOKENS: [&str; 4] = ["<|start|>", "<|channel|>", "<|constrain|>", MESSAGE];
+
 /// The parser.
 #[derive(Debug)]
 pub(crate) struct Harmony {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::call::Call;
 use super::event::{Event, Events};
-use super::harmony::Harmony;
+use super::harmony::{self, Harmony};
 use super::scan::{Begins, Found, begins, find};
 use super::step::{Context, Step};
 use super::tools::Tools;
@@ -57,6 +57,10 @@ pub struct Parser {
     /// A call whose arguments are malformed: its text so far.
     malformed: Option<String>,
     next: usize,
+    /// Whether the first complete call is the last event.
+    one_call: bool,
+    /// Whether that call has come.
+    done: bool,
     /// Whether the output ends where the model had not ended it.
     cut: bool,
     harmony: Option<Harmony>,
@@ -102,6 +106,8 @@ impl Parser {
             call: None,
             malformed: None,
             next: 0,
+            one_call: false,
+            done: false,
             cut: false,
             harmony: harmony.then(Harmony::new),
             events: Events::default(),
@@ -130,6 +136,7 @@ impl Parser {
                 self.call = None;
                 self.malformed = None;
                 self.next = 0;
+                self.done = false;
                 self.fresh &= text.trim().is_empty();
                 self.lead &= text.trim().is_empty();
             }
@@ -142,6 +149,20 @@ impl Parser {
     pub fn without_calls(mut self) -> Self {
         self.calls = false;
         self
+    }
+
+    /// Ends the events with the first complete call, for requests that allow one: see
+    /// [`is_done`](Self::is_done).
+    #[must_use]
+    pub fn with_one_call(mut self) -> Self {
+        self.one_call = true;
+        self
+    }
+
+    /// Whether the one call that is allowed is complete. The rest of the output has no events, so the
+    /// model need not write it.
+    pub fn is_done(&self) -> bool {
+        self.done
     }
 
     /// Whether the output so far ends within reasoning.
@@ -161,7 +182,7 @@ impl Parser {
             self.pending.push_str(piece);
             self.parse(false);
         }
-        self.events.take()
+        self.take()
     }
 
     /// Parses the next bytes, which may end within a character. Bytes that are not UTF-8 become
@@ -186,17 +207,45 @@ impl Parser {
         self.push(&text)
     }
 
-    /// Parses a control token. It is not content if the format does not know it.
+    /// Parses a control token. It is not content if the format does not know it, and the end of a turn
+    /// is never a part of a text.
     pub fn push_control(&mut self, token: &str) -> Vec<Event> {
-        let markers = self.markers(true);
+        let is_end = self.format.ends.contains(&token);
         let known = |marker: &str| marker.contains(token) || token.contains(marker);
-        match self.harmony.is_some() || markers.iter().any(|(marker, _)| known(marker)) {
-            true => self.push(token),
-            false => match self.call.is_some() || self.malformed.is_some() {
-                true => self.push(token),
-                false => Vec::new(),
-            },
+        let is_parsed = match &self.harmony {
+            Some(_) => is_end || harmony::TOKENS.contains(&token),
+            None if is_end => false,
+            None => {
+                let is_within_call = self.call.is_some() || self.malformed.is_some();
+                is_within_call || self.markers(true).iter().any(|(marker, _)| known(marker))
+            }
+        };
+        if is_parsed { self.push(token) } else { Vec::new() }
+    }
+
+    /// Parses the control token that ends the output. It is a part of no text, whatever the format
+    /// knows: vocabularies have several.
+    pub fn push_end(&mut self, token: &str) -> Vec<Event> {
+        match self.harmony {
+            Some(_) => self.push_control(token),
+            None => Vec::new(),
         }
+    }
+
+    /// The events since the last call.
+    fn take(&mut self) -> Vec<Event> {
+        let mut events = self.events.take();
+        if self.done {
+            events.clear();
+        }
+        let is_end = |event: &Event| matches!(event, Event::ToolCallEnd { .. });
+        if self.one_call
+            && let Some(at) = events.iter().position(is_end)
+        {
+            events.truncate(at + 1);
+            self.done = true;
+        }
+        events
     }
 
     /// Parses the end of the output. The parser is not used after it.
@@ -209,7 +258,7 @@ impl Parser {
         if !self.lead || !self.held.trim().is_empty() {
             self.emit_held();
         }
-        self.events.take()
+        self.take()
     }
 
     /// Parses the end of an output that the model had not ended, such as at a limit of tokens. A

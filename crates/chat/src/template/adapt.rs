@@ -19,8 +19,8 @@ fn json(message: &Message, to: Option<Capabilities>) -> Map<String, Value> {
         (role, _) => role,
     };
     json.insert("role".into(), role.into());
-    if let Some(content) = &message.content {
-        json.insert("content".into(), self::content(content, to));
+    if let Some(content) = self::content(message, role, to) {
+        json.insert("content".into(), content);
     }
     if let Some(reasoning) = &message.reasoning_content {
         // gpt-oss reads `thinking`, others read `reasoning_content`.
@@ -67,37 +67,132 @@ pub(super) fn wrap_arguments(messages: &[Value]) -> Option<Vec<Value>> {
     found.then_some(messages)
 }
 
-fn content(content: &Content, to: Option<Capabilities>) -> Value {
-    match (content, to) {
-        (Content::Parts(_), Some(to)) if !to.part_content => {
-            if let Some(text) = content.text() {
-                return text.into();
-            }
-        }
-        (Content::Text(text), Some(to)) if !to.text_content && to.part_content => {
-            return serde_json::json!([{"type": "text", "text": text}]);
-        }
-        _ => {}
+/// The content of a message. In an adapted one none is an empty one, for templates that join it to other
+/// texts.
+fn content(message: &Message, role: &str, to: Option<Capabilities>) -> Option<Value> {
+    let own = message.content.as_ref();
+    let given = || match own {
+        None => None,
+        Some(Content::Text(text)) => Some(Value::from(text.as_str())),
+        Some(Content::Parts(parts)) => Some(parts.iter().cloned().map(Value::Object).collect()),
+    };
+    let Some(to) = to else { return given() };
+    let form = to.form(role);
+    let text = match own {
+        None => Some(String::new()),
+        Some(content) => content.text(),
+    };
+    // A part that is no text is for a template that takes parts.
+    let Some(text) = text else { return given() };
+    if to.null_content && text.is_empty() && !message.tool_calls.is_empty() {
+        return Some(Value::Null);
     }
-    match content {
-        Content::Text(text) => text.as_str().into(),
-        Content::Parts(parts) => parts.iter().cloned().map(Value::Object).collect(),
+    let is_list = matches!(own, Some(Content::Parts(parts)) if !parts.is_empty());
+    Some(match (form.text, form.parts) {
+        (_, true) if is_list => return given(),
+        (false, true) => serde_json::json!([{"type": "text", "text": text}]),
+        _ => text.into(),
+    })
+}
+
+fn is_system(message: &Value) -> bool {
+    message["role"] == "system" || message["role"] == "developer"
+}
+
+/// Joins system messages that a template does not take: those at the beginning if it takes one, all if
+/// it takes none later. `None` if nothing changes.
+pub(super) fn join_refused_systems(messages: &[Value], to: Capabilities) -> Option<Vec<Value>> {
+    let first = messages.iter().take_while(|message| is_system(message)).count();
+    let has_later = messages[first..].iter().any(is_system);
+    match (has_later && !to.later_systems, first > 1 && !to.several_systems) {
+        (true, _) => join_systems(messages),
+        (false, true) => join(&messages[..first], &messages[first..]),
+        (false, false) => None,
     }
 }
 
-/// Moves the texts of system messages to the beginning of the first user message. `None` if there
-/// is no system message with a text, or no user message with one.
-pub(super) fn merge_system(messages: &[Value]) -> Option<Vec<Value>> {
-    let is = |message: &Value, role: &str| message["role"] == role;
-    let (system, mut rest): (Vec<&Value>, Vec<Value>) =
-        (messages.iter().filter(|m| is(m, "system")).collect(), {
-            messages.iter().filter(|m| !is(m, "system")).cloned().collect()
+/// Joins all system messages to one, which is the first message. `None` if they are that already.
+pub(super) fn join_systems(messages: &[Value]) -> Option<Vec<Value>> {
+    let (system, rest): (Vec<&Value>, Vec<&Value>) =
+        messages.iter().partition(|message| is_system(message));
+    let is_first = messages.first().is_some_and(is_system);
+    if system.is_empty() || system.len() == 1 && is_first {
+        return None;
+    }
+    let owned = |list: Vec<&Value>| list.into_iter().cloned().collect::<Vec<_>>();
+    join(&owned(system), &owned(rest))
+}
+
+/// One message of several, and the rest.
+fn join(several: &[Value], rest: &[Value]) -> Option<Vec<Value>> {
+    let (first, others) = several.split_first()?;
+    let mut one = first.clone();
+    for other in others {
+        one["content"] = join_contents(&one["content"], &other["content"]);
+    }
+    Some(std::iter::once(one).chain(rest.iter().cloned()).collect())
+}
+
+/// Two contents as one: texts with an empty line between them.
+fn join_contents(first: &Value, second: &Value) -> Value {
+    let parts = |content: &Value| match content {
+        Value::Array(parts) => parts.clone(),
+        Value::String(text) => vec![serde_json::json!({"type": "text", "text": text})],
+        _ => Vec::new(),
+    };
+    match (first, second) {
+        (Value::String(first), Value::String(second)) => {
+            let texts = [first.as_str(), second.as_str()];
+            let texts: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+            texts.join("\n\n").into()
+        }
+        _ => parts(first).into_iter().chain(parts(second)).collect(),
+    }
+}
+
+/// Joins messages of the user, or of the assistant, that follow each other. `None` if there are none.
+pub(super) fn join_turns(messages: &[Value]) -> Option<Vec<Value>> {
+    let mut joined: Vec<Value> = Vec::with_capacity(messages.len());
+    for message in messages {
+        let is_turn = message["role"] == "user" || message["role"] == "assistant";
+        let last = joined.last_mut().filter(|last| {
+            is_turn && last["role"] == message["role"] && last.get("tool_calls").is_none()
         });
-    let texts: Option<Vec<&str>> = system.iter().map(|m| m["content"].as_str()).collect();
-    let texts = texts.filter(|texts| !texts.is_empty())?.join("\n\n");
-    let user = rest.iter_mut().find(|message| is(message, "user"))?;
-    let content = format!("{texts}\n{}", user["content"].as_str()?);
-    user["content"] = content.into();
+        let Some(last) = last else {
+            joined.push(message.clone());
+            continue;
+        };
+        let content = join_contents(&last["content"], &message["content"]);
+        let mut next = message.clone();
+        for key in ["reasoning_content", "thinking"] {
+            if next.get(key).is_none()
+                && let Some(reasoning) = last.get(key)
+            {
+                next[key] = reasoning.clone();
+            }
+        }
+        next["content"] = content;
+        *last = next;
+    }
+    (joined.len() < messages.len()).then_some(joined)
+}
+
+/// Moves the contents of system messages to the beginning of the first user message. `None` if there
+/// is no system message, or no user message.
+pub(super) fn merge_system(messages: &[Value]) -> Option<Vec<Value>> {
+    let (system, mut rest): (Vec<&Value>, Vec<Value>) = (
+        messages.iter().filter(|message| is_system(message)).collect(),
+        messages.iter().filter(|message| !is_system(message)).cloned().collect(),
+    );
+    let mut contents = system.into_iter().map(|message| message["content"].clone());
+    let first = contents.next()?;
+    let texts = contents.fold(first, |all, next| join_contents(&all, &next));
+    let user = rest.iter_mut().find(|message| message["role"] == "user")?;
+    user["content"] = match (&texts, &user["content"]) {
+        (Value::String(texts), own) if texts.is_empty() => own.clone(),
+        (Value::String(texts), Value::String(own)) => format!("{texts}\n{own}").into(),
+        (texts, own) => join_contents(texts, own),
+    };
     Some(rest)
 }
 

@@ -35,9 +35,11 @@ pub struct Chat {
     /// Variables of the template. They override all others.
     pub kwargs: Map<String, Value>,
     /// Whether messages are adapted to what the template supports. Arguments of tool calls become
-    /// objects (or strings), lists of text parts become texts (or the reverse), and the role
-    /// `developer` becomes `system`. System messages that the template refuses or leaves out become
-    /// the beginning of the first user message.
+    /// objects (or strings), lists of text parts become texts (or the reverse), and no content
+    /// becomes an empty text. The role `developer` becomes `system`. System messages that the
+    /// template refuses or leaves out are joined to the first one, or become the beginning of the
+    /// first user message. Messages of one author that follow each other are joined if the template
+    /// refuses them. Roles that the template does not name are refused.
     pub adapt: bool,
 }
 

@@ -19,6 +19,32 @@ use crate::Error;
 /// The roles that a template may join to a control token, such as `<|user|>`.
 const ROLES: [&str; 5] = ["system", "developer", "user", "assistant", "tool"];
 
+/// Roles of some families of models, whose templates write any role.
+const FAMILY_ROLES: [&str; 7] = [
+    "assistant_tool_call",
+    "context",
+    "function",
+    "ipython",
+    "observation",
+    "tool_call",
+    "tool_response",
+];
+
+/// A change of the messages of a conversation that a template refuses; `None` if it changes nothing.
+type Change = fn(&[Value]) -> Option<Vec<Value>>;
+
+/// The changes that are tried one after the other, each list at once.
+const CHANGES: &[&[Change]] = &[
+    &[adapt::wrap_arguments],
+    &[adapt::join_systems],
+    &[adapt::join_turns],
+    &[adapt::join_systems, adapt::join_turns],
+    &[adapt::merge_system],
+    &[adapt::merge_system, adapt::join_turns],
+    &[adapt::wrap_arguments, adapt::join_systems, adapt::join_turns],
+    &[adapt::wrap_arguments, adapt::merge_system, adapt::join_turns],
+];
+
 /// The name of the template in its environment.
 const NAME: &str = "chat";
 
@@ -131,11 +157,11 @@ impl Template {
         &self.source
     }
 
-    /// The features that the template supports. The first call renders about ten small
+    /// The features that the template supports. The first call renders about thirty small
     /// conversations.
     pub fn capabilities(&self) -> Capabilities {
         *self.capabilities.get_or_init(|| {
-            Capabilities::detect(&|variables| {
+            let render = |variables| {
                 let Value::Object(mut all) = variables else { return None };
                 for (name, token) in &self.tokens {
                     all.entry(name.clone()).or_insert_with(|| token.clone());
@@ -144,7 +170,8 @@ impl Template {
                     all.entry(name).or_insert_with(|| "".into());
                 }
                 self.run(&all).ok()
-            })
+            };
+            Capabilities::detect(&render, &|word| self.names(word))
         })
     }
 
@@ -157,19 +184,24 @@ impl Template {
         self.check(chat)?;
         let to = chat.adapt.then(|| self.capabilities());
         let mut messages = adapt::messages(chat, to);
-        if to.is_some_and(|to| !to.system)
-            && let Some(merged) = adapt::merge_system(&messages)
-        {
-            messages = merged;
+        let changed = to.and_then(|to| match to.system {
+            true => adapt::join_refused_systems(&messages, to),
+            false => adapt::merge_system(&messages),
+        });
+        messages = changed.unwrap_or(messages);
+        let result = self.render_messages(chat, messages.clone());
+        if !chat.adapt || !matches!(&result, Err(Error::Raised(_) | Error::Failed { .. })) {
+            return result;
         }
-        let mut result = self.render_messages(chat, messages.clone());
-        for change in [adapt::wrap_arguments, adapt::merge_system] {
-            let Err(Error::Raised(_) | Error::Failed { .. }) = &result else { break };
-            if !chat.adapt {
-                break;
+        for changes in CHANGES {
+            let mut changed = None;
+            for change in *changes {
+                changed = change(changed.as_deref().unwrap_or(&messages)).or(changed);
             }
-            if let Some(changed) = change(&messages) {
-                result = self.render_messages(chat, changed).or(result);
+            if let Some(changed) = changed
+                && let Ok(prompt) = self.render_messages(chat, changed)
+            {
+                return Ok(prompt);
             }
         }
         result
@@ -187,10 +219,11 @@ impl Template {
         if let Some(name) = chat.kwargs.keys().find(|name| name.starts_with(rewrite::PREFIX)) {
             return Err(Error::Invalid(format!("the variable {name:?} is reserved")));
         }
-        for role in chat.messages.iter().map(|message| message.role.as_str()) {
-            if !self.allows_role(role) {
+        for (i, role) in chat.messages.iter().map(|message| message.role.as_str()).enumerate() {
+            if !self.allows_role(role, chat.adapt) {
                 return Err(Error::Invalid(format!(
-                    "the role {role:?} is unknown, expected {} or one that the chat template names",
+                    "the role {role:?} of message {i} is unknown, expected {} or one that the chat \
+                     template names",
                     ROLES.join(", ")
                 )));
             }
@@ -198,16 +231,22 @@ impl Template {
         Ok(())
     }
 
-    /// Whether a role is known, is named by the template, or is no part of a control token. A
-    /// template that writes `'<|' + role + '|>'` would write any control token for a role.
-    fn allows_role(&self, role: &str) -> bool {
-        let quoted = |quote| self.source.contains(&format!("{quote}{role}{quote}"));
+    /// Whether a role is known or named by the template. Many templates write any role, and most models
+    /// know none but these. Without adaptation a role may be any word. No other role is a part of a control
+    /// token: a template that writes `'<|' + role + '|>'` would write any control token for a role.
+    fn allows_role(&self, role: &str, adapts: bool) -> bool {
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
         let is_part = || self.controls.texts().iter().any(|text| text.contains(role));
         ROLES.contains(&role)
             || (!role.is_empty()
                 && role.chars().all(is_word)
-                && (quoted('\'') || quoted('"') || !is_part()))
+                && (self.names(role) || (!adapts || FAMILY_ROLES.contains(&role)) && !is_part()))
+    }
+
+    /// Whether the template has a word in quotation marks.
+    fn names(&self, word: &str) -> bool {
+        let quoted = |quote| self.source.contains(&format!("{quote}{word}{quote}"));
+        quoted('\'') || quoted('"')
     }
 
     fn render_messages(&self, chat: &Chat, mut messages: Vec<Value>) -> Result<Prompt, Error> {

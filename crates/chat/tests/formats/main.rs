@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
 mod cuts;
+mod ends;
 mod garbage;
 mod grammar;
 mod recordings;
 mod table;
 mod templates;
+mod types;
 
 use pelton_chat::{Event, Format, Parser};
 use serde_json::Value;

@@ -155,7 +155,18 @@ fn roles_do_not_write_control_tokens() {
         assert!(matches!(&error, Error::Invalid(_)), "{role}: {error}");
         assert!(error.to_string().starts_with("the role "), "{error}");
     }
-    assert_eq!(render(source, vec![Message::new("critic", "x")]).text(), "<|critic|>x");
+    // a role that a family of models knows, and any word where nothing is adapted
+    assert_eq!(render(source, vec![Message::new("ipython", "x")]).text(), "<|ipython|>x");
+    let mut chat = Chat::new(vec![Message::new("critic", "x")]);
+    let error = template(source).render(&chat).unwrap_err().to_string();
+    assert!(
+        error.contains("\"critic\" of message 0") && error.contains("user, assistant"),
+        "{error}"
+    );
+    let named = format!("{source}{{# 'critic' #}}");
+    assert_eq!(template(&named).render(&chat).unwrap().text(), "<|critic|>x");
+    chat.adapt = false;
+    assert_eq!(template(source).render(&chat).unwrap().text(), "<|critic|>x");
 }
 
 fn failure(source: &str, limits: Limits) -> Error {

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
+mod adapted;
 mod environment;
 mod exceptions;
 mod hostile;

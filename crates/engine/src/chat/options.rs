@@ -19,7 +19,7 @@ pub struct ChatOptions {
     pub generate: GenerateOptions,
     /// Whether and how the model calls tools.
     pub tool_choice: ToolChoice,
-    /// Whether a constrained answer may have several calls.
+    /// Whether an answer may have several calls. Without, it ends with its first complete call.
     pub parallel_tool_calls: bool,
 }
 
@@ -46,7 +46,7 @@ impl ChatOptions {
         self
     }
 
-    /// Sets whether a constrained answer may have several calls.
+    /// Sets whether an answer may have several calls.
     pub fn parallel_tool_calls(mut self, parallel: bool) -> Self {
         self.parallel_tool_calls = parallel;
         self

@@ -229,6 +229,7 @@ impl Parsing {
     fn parser(&self) -> Parser {
         let parser = Parser::new(self.format, &self.tools).in_reasoning(self.in_reasoning);
         let parser = if self.tools.is_empty() { parser.without_calls() } else { parser };
+        let parser = if self.parallel { parser } else { parser.with_one_call() };
         match &self.continued {
             Some(text) => parser.continuing(text),
             None => parser,

@@ -28,7 +28,10 @@ impl ReplyParser {
         if self.tokenizer.token_type(token.id) == Some(TokenType::Control)
             && let Some(text) = self.tokenizer.token_text(token.id)
         {
-            events.extend(self.parser.push_control(text));
+            events.extend(match self.tokenizer.is_end(token.id) {
+                true => self.parser.push_end(text),
+                false => self.parser.push_control(text),
+            });
         }
         self.reasoning_tokens += usize::from(self.parser.is_reasoning());
         events
@@ -37,10 +40,21 @@ impl ReplyParser {
     /// Parses the end of the answer: a call is complete only if the model has ended it. The parser is
     /// not used after it.
     pub fn finish(&mut self, reason: FinishReason) -> Vec<Event> {
-        match reason {
+        match self.reason(reason) {
             FinishReason::End => self.parser.finish(),
             _ => self.parser.cut(),
         }
+    }
+
+    /// Whether the answer is complete before its request ends: it has the one tool call that it may have.
+    /// The request is to be cancelled then.
+    pub fn is_done(&self) -> bool {
+        self.parser.is_done()
+    }
+
+    /// Why the answer ends, where its request ends for a reason.
+    pub fn reason(&self, reason: FinishReason) -> FinishReason {
+        if self.is_done() { FinishReason::End } else { reason }
     }
 
     /// Tokens so far after which the answer was within reasoning.

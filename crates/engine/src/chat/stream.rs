@@ -27,7 +27,10 @@ impl ChatStream {
 
     /// Why the answer ended; `None` while it has not.
     pub fn finish_reason(&self) -> Option<FinishReason> {
-        self.tokens.finish_reason()
+        match self.parser.is_done() {
+            true => Some(FinishReason::End),
+            false => self.tokens.finish_reason(),
+        }
     }
 
     /// The sizes and times of the request so far.
@@ -78,7 +81,13 @@ impl Iterator for ChatStream {
                 return None;
             }
             match self.tokens.next() {
-                Some(Ok(token)) => self.pending.extend(self.parser.push(&token)),
+                Some(Ok(token)) => {
+                    self.pending.extend(self.parser.push(&token));
+                    if self.parser.is_done() {
+                        self.tokens.handle().cancel();
+                        self.ended = true;
+                    }
+                }
                 Some(Err(error)) => {
                     self.ended = true;
                     return Some(Err(error));

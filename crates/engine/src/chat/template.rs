@@ -101,7 +101,7 @@ impl ChatTemplate {
         self.prompt_with(chat, &ToolChoice::Auto, true)
     }
 
-    /// Renders a chat. `parallel` allows several calls in one answer to a constraint.
+    /// Renders a chat. `parallel` allows several calls in one answer, which ends with the first without.
     ///
     /// # Errors
     ///

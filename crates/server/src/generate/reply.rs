@@ -82,7 +82,10 @@ impl ReplyRun {
     /// Waits for the next piece.
     async fn fill(&mut self) -> Result<(), ApiError> {
         while self.pieces.is_empty() && !self.ended {
-            match self.run.next().await? {
+            // one call was allowed, and the model would write more
+            let is_done = self.parser.as_ref().is_some_and(ReplyParser::is_done);
+            let next = if is_done { self.run.stop() } else { self.run.next().await? };
+            match next {
                 Some(token) => {
                     if self.parser.is_some() {
                         self.tokens.push(token.id);

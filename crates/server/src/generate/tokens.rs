@@ -60,6 +60,8 @@ pub(crate) struct TokenRun {
     times: Times,
     loras: LoraUse,
     counted: bool,
+    /// Whether the text was ended before its model ended it.
+    stopped: bool,
     /// Whether a tool call was sent, which changes the outcome.
     pub(crate) called: bool,
 }
@@ -86,6 +88,7 @@ impl TokenRun {
             times: Times::default(),
             loras,
             counted: false,
+            stopped: false,
             called: false,
         })
     }
@@ -113,6 +116,13 @@ impl TokenRun {
                 Err(error.into())
             }
         }
+    }
+
+    /// Ends the text here, as if the model had ended it: there is no next token.
+    pub(crate) fn stop(&mut self) -> Option<Token> {
+        self.run.stream().handle().cancel();
+        self.stopped = true;
+        None
     }
 
     /// The next item of the stream. Where tokens are fast, nothing wakes the task within [`TOGETHER`]
@@ -148,7 +158,10 @@ impl TokenRun {
 
     /// Why the text ended, after the last token.
     pub(crate) fn finish_reason(&self) -> FinishReason {
-        self.run.stream().finish_reason().unwrap_or(FinishReason::Cancelled)
+        match self.stopped {
+            true => FinishReason::End,
+            false => self.run.stream().finish_reason().unwrap_or(FinishReason::Cancelled),
+        }
     }
 
     /// The tokenizer of the model.
