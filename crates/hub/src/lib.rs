@@ -57,7 +57,7 @@ pub use download::{Phase, Progress};
 pub use error::{Error, Result};
 pub use local::{Folder, Model, Place, Removed};
 pub use name::{
-    FileName, Part, Reference, Repository, RepositoryReference, Revision, ShortName, Tag,
+    FileName, Part, Reference, Repository, RepositoryReference, Revision, ShortName, Spelling, Tag,
     UrlReference, short_names,
 };
 pub use pull::{Hub, Plan};

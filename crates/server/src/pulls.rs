@@ -154,7 +154,8 @@ impl Pulls {
         match task::spawn_blocking(work).await {
             Ok(Ok(model)) => {
                 tracing::info!(model = name, "the model is downloaded");
-                let (aliases, file) = (vec![model.name], ModelConfig::file(model.path));
+                let aliases = Some(model.name).filter(|other| *other != name).into_iter().collect();
+                let file = ModelConfig::file(model.path);
                 Ok(ModelConfig { name, aliases, ..file })
             }
             Ok(Err(error)) => {

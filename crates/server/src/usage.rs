@@ -11,7 +11,7 @@ use crate::{http::Permit, input::Held};
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     permit: Option<Permit>,
-    body: Mutex<Option<Held>>,
+    memory: Mutex<Vec<Held>>,
     prompt: AtomicUsize,
     generated: AtomicUsize,
     /// Milliseconds of audio.
@@ -25,9 +25,9 @@ impl Usage {
         Self { permit, ..Self::default() }
     }
 
-    /// Keeps the memory of the body taken.
-    pub(crate) fn hold(&self, body: Held) {
-        *self.body.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+    /// Keeps memory of the request taken.
+    pub(crate) fn hold(&self, memory: Held) {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
     }
 
     pub(crate) fn add_prompt(&self, tokens: usize) {

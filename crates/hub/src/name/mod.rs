@@ -4,6 +4,7 @@ mod part;
 mod reference;
 mod repository;
 mod short;
+mod spelling;
 
 pub(crate) use part::is_hex;
 pub use part::{FileName, Repository, Revision, Tag};
@@ -11,3 +12,4 @@ pub use reference::{Reference, UrlReference};
 pub(crate) use repository::encoded;
 pub use repository::{Part, RepositoryReference};
 pub use short::{ShortName, short_names};
+pub use spelling::Spelling;

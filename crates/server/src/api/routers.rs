@@ -11,10 +11,25 @@ use super::openai::{chat, prompts};
 use crate::{
     app::{App, Json},
     error::ApiError,
-    generate,
+    generate::{self, Options},
+    input::extras,
     models::{Replica, Served},
     wire::new_id,
 };
+
+/// Fields of a completion that its prompt does not depend on.
+const COMPLETION: &[&str] = &[
+    "best_of",
+    "echo",
+    "logprobs",
+    "max_tokens",
+    "n",
+    "n_predict",
+    "response_format",
+    "stop",
+    "structured_outputs",
+    "suffix=",
+];
 
 /// The tokens of one prompt, as the request of vLLM's next stage.
 fn rendered(prefix: &str, served: &Served, tokens: &[u32]) -> Value {
@@ -31,6 +46,7 @@ pub(super) async fn render_chat(
     let model = fields.string("model")?;
     let lease = app.registry.lease_or_first(model.as_deref()).await?;
     let request = chat::take(&app, &mut fields)?;
+    fields.finish(&[extras::ANY, extras::TEXT, extras::STREAM])?;
     generate::blocking(move || {
         let tokens = lease.encode(&request.render(&lease)?.prompt)?;
         Ok(Answer(rendered("chatcmpl-", &lease, &tokens)))
@@ -46,6 +62,9 @@ pub(super) async fn render_completions(
     let model = fields.string("model")?;
     let lease = app.registry.lease_or_first(model.as_deref()).await?;
     let prompts = prompts::take(&app, &mut fields, "prompt")?;
+    // the options of the text, which the tokens do not depend on
+    Options::take(&mut fields)?;
+    fields.finish(&[extras::ANY, extras::TEXT, extras::STREAM, COMPLETION])?;
     generate::blocking(move || {
         let all: Result<Vec<Value>, ApiError> = prompts
             .iter()

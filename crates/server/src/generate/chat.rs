@@ -9,12 +9,17 @@ use pelton::{
 use serde_json::Value;
 
 use super::{
+    batch::Batch,
     constraint::constrain_chat,
     options::{Options, Output},
     reply::ReplyRun,
     tokens::{Context, TokenRun},
 };
-use crate::{error::ApiError, input::Fields, models::Served};
+use crate::{
+    error::ApiError,
+    input::{Fields, extras},
+    models::Served,
+};
 
 /// The field that errors about constraints name.
 const CONSTRAINT: &str = "response_format";
@@ -75,6 +80,8 @@ impl ChatRequest {
             }
             function.string("description")?;
             function.object("parameters")?;
+            function.finish(&[extras::TOOL])?;
+            one.finish(&[extras::TOOL])?;
             self.chat.tools.push(tool);
         }
         let choice = match fields.take("tool_choice") {
@@ -112,8 +119,13 @@ impl ChatRequest {
                 _ => Ok(ToolChoice::Auto),
             };
         }
-        let mut function = choice.object("function")?.unwrap_or(choice);
+        let inner = choice.object("function")?;
+        if inner.is_some() {
+            choice.finish(&[])?;
+        }
+        let mut function = inner.unwrap_or(choice);
         let name = function.string("name")?;
+        function.finish(&[])?;
         name.map(ToolChoice::Named).ok_or_else(|| function.missing("name", "the name of a tool"))
     }
 
@@ -141,27 +153,48 @@ impl ChatRequest {
         served.render(&self.chat, &self.tool_choice, self.parallel)
     }
 
-    /// Renders the chat and submits the requests of its replies. Blocks for as long as that takes.
-    pub(crate) fn start(mut self, context: &Context) -> Result<Vec<ReplyRun>, ApiError> {
+    /// Renders the chat and submits the request of its only reply. Blocks for as long as that takes.
+    pub(crate) fn start(self, context: &Context) -> Result<Vec<ReplyRun>, ApiError> {
+        Ok(self.batch(context)?.0)
+    }
+
+    /// Renders the chat and submits the requests of its replies, as far as the queue has room for them.
+    /// Blocks for as long as that takes.
+    pub(crate) fn batch(
+        mut self,
+        context: &Context,
+    ) -> Result<(Vec<ReplyRun>, Batch<ReplyRun>), ApiError> {
         let prompt = self.render(&context.lease)?;
         if context.log_prompts {
             tracing::debug!(prompt = prompt.text(), "a chat is rendered");
         }
         let mut tokens = std::mem::take(&mut self.before);
         tokens.extend(context.lease.encode(&prompt.prompt)?);
-        let run = |i| {
-            let options = self.options.of_text(i, context);
+        let (count, compiles, context) = (self.n, self.compiles(), context.clone());
+        let mut batch = Batch::new(count, compiles, move |i| {
+            let options = self.options.of_text(i, &context);
             let options = constrain_chat(options, &prompt, &self.options.output)?;
-            let run = TokenRun::start(context, &tokens, &options);
-            let run = run.map_err(|error| self.refused(error, context))?;
+            let run = TokenRun::start(&context, &tokens, &options);
+            let run = run.map_err(|error| self.refused(error, &context))?;
             Ok(ReplyRun::new(run, prompt.parser(), tokens.clone()))
-        };
-        (0..self.n).map(run).collect()
+        });
+        Ok((batch.submit()?, batch))
     }
 }
 
 /// The words for how much a model reasons.
 pub(crate) const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+
+/// Takes Anthropic's `thinking`, which DeepSeek and GLM have too: whether the model reasons. A limit of
+/// its tokens is not kept.
+pub(crate) fn thinking(fields: &mut Fields) -> Result<Option<bool>, ApiError> {
+    let Some(mut thinking) = fields.object("thinking")? else { return Ok(None) };
+    let kind = thinking.choice("type", &["enabled", "adaptive", "disabled"])?;
+    let kind = kind.ok_or_else(|| thinking.missing("type", "enabled or disabled"))?;
+    thinking.count("budget_tokens", 0)?;
+    thinking.finish(&[extras::THINKING])?;
+    Ok(Some(kind != "disabled"))
+}
 
 /// Sets how much the model reasons: an effort turns reasoning on where a template has a switch, and
 /// `none` and `minimal` turn it off.

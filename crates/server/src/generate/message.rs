@@ -3,6 +3,7 @@
 use pelton::chat::{Content, Error, Message};
 use serde_json::Value;
 
+use super::known::check_message;
 use crate::{error::ApiError, input::kind as kind_of};
 
 /// Messages from the JSON of chat APIs. A part that is no text becomes a placeholder; in the newest
@@ -15,6 +16,7 @@ pub(crate) fn messages(list: Vec<Value>, path: &str) -> Result<Vec<Message>, Api
 
 /// A message from the JSON of chat APIs.
 pub(crate) fn message(value: Value, path: &str, is_newest: bool) -> Result<Message, ApiError> {
+    check_message(&value, path)?;
     let mut message = Message::try_from(value).map_err(|error: Error| {
         let message = format!("{path}: {error}");
         ApiError::field(path, message)

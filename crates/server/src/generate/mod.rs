@@ -5,10 +5,12 @@
 //! body is joined from them, so both say the same. The task of a stream ends with the client, which
 //! drops the run, which cancels the request.
 
+mod batch;
 mod blocking;
 mod chat;
 mod constraint;
 mod infill;
+mod known;
 mod message;
 mod options;
 mod reply;
@@ -16,8 +18,9 @@ mod sampling;
 mod tokens;
 mod values;
 
+pub(crate) use batch::Batch;
 pub(crate) use blocking::{BLOCKING_THREADS, blocking, starting};
-pub(crate) use chat::{ChatRequest, EFFORTS, set_effort};
+pub(crate) use chat::{ChatRequest, EFFORTS, set_effort, thinking};
 pub(crate) use constraint::constrain;
 pub(crate) use infill::infill_prompt;
 pub(crate) use message::{message, messages, no_text, placeholder};

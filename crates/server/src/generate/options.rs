@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{sampling, tokens::Context};
 use crate::{
     error::ApiError,
-    input::{Fields, kind},
+    input::{Fields, extras, kind},
 };
 
 /// The most stop strings of a request.
@@ -31,6 +31,14 @@ pub(crate) enum Output {
     Grammar(String),
 }
 
+/// An adapter as a request names it.
+#[derive(Clone, Debug, PartialEq)]
+enum Adapter {
+    Name(String),
+    /// llama.cpp's: the place in the order of the server's command line.
+    Id(usize),
+}
+
 /// Options of a generation.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -48,8 +56,8 @@ pub(crate) struct Options {
     pub(crate) output: Output,
     /// A text that the answer is expected to resemble.
     pub(crate) prediction: Option<String>,
-    /// The LoRA adapters by name, each with a scale; `None` for those of the load.
-    pub(crate) loras: Option<Vec<LoraChoice>>,
+    /// The LoRA adapters, each with a scale; `None` for those of the load.
+    loras: Option<Vec<(Adapter, f32)>>,
     /// A client's own namespace of cached prefixes.
     pub(crate) cache_salt: Option<String>,
 }
@@ -87,7 +95,11 @@ impl Options {
     }
 
     /// Takes the stop strings out of a field.
-    pub(crate) fn take_stop(&mut self, fields: &mut Fields, name: &str) -> Result<(), ApiError> {
+    pub(crate) fn take_stop(
+        &mut self,
+        fields: &mut Fields,
+        name: &'static str,
+    ) -> Result<(), ApiError> {
         let stop = fields.strings(name)?;
         let path = fields.at(name);
         let fail = |what: String| Err(ApiError::field(path.clone(), format!("{path} has {what}")));
@@ -109,7 +121,7 @@ impl Options {
     pub(crate) fn take_limit(
         &mut self,
         fields: &mut Fields,
-        names: &[&str],
+        names: &[&'static str],
     ) -> Result<bool, ApiError> {
         let mut found = false;
         for name in names {
@@ -135,15 +147,32 @@ impl Options {
         if let Some(mut format) = fields.object("response_format")? {
             self.output = response_format(&mut format)?;
         }
-        if let Some(mut given) = fields.object("structured_outputs")?
-            && let Some(output) = structured(&mut given, "")?
-        {
-            self.output = output;
+        if let Some(mut given) = fields.object("structured_outputs")? {
+            if let Some(output) = structured(&mut given, &STRUCTURED)? {
+                self.output = output;
+            }
+            if given.boolean("json_object")? == Some(true) {
+                self.output = Output::Json;
+            }
+            given.finish(&[extras::STRUCTURED])?;
         }
-        if let Some(output) = structured(fields, "guided_")? {
+        if let Some(output) = structured(fields, &GUIDED)? {
             self.output = output;
         }
         Ok(())
+    }
+
+    /// The adapters of a text: those of the request, or the one by whose name it calls the model.
+    fn loras_of(&self, context: &Context) -> Option<Vec<LoraChoice>> {
+        let named = context.lease.adapter.as_ref().map(|name| vec![LoraChoice::new(name, 1.0)]);
+        let Some(given) = &self.loras else { return named };
+        let paths = context.lease.model().map(|model| model.loras()).unwrap_or_default();
+        let name = |adapter: &Adapter| match adapter {
+            Adapter::Name(name) => name.clone(),
+            // an unknown number is no name of any, and the error has it
+            Adapter::Id(id) => paths.get(*id).cloned().unwrap_or_else(|| format!("id {id}")),
+        };
+        Some(given.iter().map(|(one, scale)| LoraChoice::new(name(one), *scale)).collect())
     }
 
     /// The engine's options for the text number `i` after a prompt.
@@ -163,7 +192,7 @@ impl Options {
         options.prediction = self.prediction.clone().map(Prompt::Text);
         options.cache_salt = context.salt;
         options.client = context.client;
-        options.loras.clone_from(&self.loras);
+        options.loras = self.loras_of(context);
         options.deadline = context.deadline;
         options
     }
@@ -201,12 +230,16 @@ pub(crate) fn response_format(format: &mut Fields) -> Result<Output, ApiError> {
         inner.string("name")?;
         inner.boolean("strict")?;
         schema = inner.take("schema");
+        inner.finish(&[extras::FORMAT])?;
         if let Some(other) = schema.as_ref().filter(|one| !one.is_object() && !one.is_boolean()) {
             return Err(inner.wrong("schema", other, EXPECTED));
         }
     }
-    match format.choice("type", &kinds)?.ok_or_else(|| format.missing("type", expected))? {
-        "json_object" => match format.take("schema") {
+    let kind = format.choice("type", &kinds)?.ok_or_else(|| format.missing("type", expected))?;
+    let own = format.take("schema");
+    format.finish(&[extras::FORMAT])?;
+    match kind {
+        "json_object" => match own {
             Some(schema) => Ok(Output::Schema(schema)),
             None => Ok(Output::Json),
         },
@@ -214,7 +247,7 @@ pub(crate) fn response_format(format: &mut Fields) -> Result<Output, ApiError> {
             (Some(schema), _) => Ok(Output::Schema(schema)),
             (None, Some(inner)) => Err(inner.missing("schema", EXPECTED)),
             // the form of OpenAI's Responses
-            (None, None) => match format.take("schema") {
+            (None, None) => match own {
                 Some(schema) => Ok(Output::Schema(schema)),
                 None => Err(format.missing("json_schema", "an object with a schema")),
             },
@@ -223,11 +256,16 @@ pub(crate) fn response_format(format: &mut Fields) -> Result<Output, ApiError> {
     }
 }
 
-/// vLLM's ways to say what a text must be, by names with a prefix.
-fn structured(fields: &mut Fields, prefix: &str) -> Result<Option<Output>, ApiError> {
-    let named = |name: &str| format!("{prefix}{name}");
+/// The names of a schema, a regular expression, texts and a grammar in `structured_outputs`.
+const STRUCTURED: [&str; 4] = ["json", "regex", "choice", "grammar"];
+/// Their older names, outside of an object.
+const GUIDED: [&str; 4] = ["guided_json", "guided_regex", "guided_choice", "guided_grammar"];
+
+/// vLLM's ways to say what a text must be.
+fn structured(fields: &mut Fields, names: &[&'static str; 4]) -> Result<Option<Output>, ApiError> {
+    let [json, regex, choice, grammar] = names;
     let mut found = None;
-    if let Some(schema) = fields.take(&named("json")) {
+    if let Some(schema) = fields.take(json) {
         // a schema may come as its text
         let schema = match schema {
             Value::String(text) => crate::input::parse(&text)?,
@@ -235,37 +273,37 @@ fn structured(fields: &mut Fields, prefix: &str) -> Result<Option<Output>, ApiEr
         };
         found = Some(Output::Schema(schema));
     }
-    if let Some(regex) = fields.string(&named("regex"))? {
+    if let Some(regex) = fields.string(regex)? {
         found = Some(Output::Regex(regex));
     }
-    let choices = fields.strings(&named("choice"))?;
+    let choices = fields.strings(choice)?;
     if !choices.is_empty() {
         found = Some(Output::Choice(choices));
     }
-    if let Some(grammar) = fields.string(&named("grammar"))? {
+    if let Some(grammar) = fields.string(grammar)? {
         found = Some(Output::Grammar(grammar));
-    }
-    if !prefix.is_empty() {
-        return Ok(found);
-    }
-    if fields.boolean("json_object")? == Some(true) {
-        found = Some(Output::Json);
     }
     Ok(found)
 }
 
-/// The field `lora`: a list of adapters, each with `name` and `scale`, which is 1 without one.
-fn loras(fields: &mut Fields) -> Result<Option<Vec<LoraChoice>>, ApiError> {
+/// The field `lora`: a list of adapters, each with `name` and `scale`, which is 1 without one. llama.cpp's form has
+/// `id` in place of a name, and a scale of 0 without one.
+fn loras(fields: &mut Fields) -> Result<Option<Vec<(Adapter, f32)>>, ApiError> {
     if !fields.has("lora") {
         return Ok(None);
     }
     let mut all = Vec::new();
     for mut one in fields.objects("lora")? {
-        let name = one.string("name")?;
-        let name = name.ok_or_else(|| one.missing("name", "the name of an adapter"))?;
+        let (name, id) = (one.string("name")?, one.count("id", 0)?);
+        let (adapter, usual) = match (name, id) {
+            (Some(name), None) => (Adapter::Name(name), 1.0),
+            (None, Some(id)) => (Adapter::Id(id), 0.0),
+            _ => return Err(one.missing("name", "the name of an adapter, or its id")),
+        };
         let most = f64::from(f32::MAX);
-        let scale = one.number("scale", -most..=most)?.unwrap_or(1.0);
-        all.push(LoraChoice::new(name, scale as f32));
+        let scale = one.number("scale", -most..=most)?.unwrap_or(usual);
+        one.finish(&[&["path", "task_name", "prompt_prefix"]])?;
+        all.push((adapter, scale as f32));
     }
     Ok(Some(all))
 }

@@ -28,7 +28,7 @@ pub(super) fn take(fields: &mut Fields) -> Result<(Sampling, Vec<&'static str>),
 fn take_one(
     fields: &mut Fields,
     option: &SamplingOption,
-    key: &str,
+    key: &'static str,
     sampling: &mut Sampling,
 ) -> Result<(), ApiError> {
     let path = fields.at(key);

@@ -105,12 +105,25 @@ fn count(context: &Context, tokens: usize, failed: bool) {
     context.metrics.count(outcome, tokens as u64);
 }
 
+/// Refuses the name of an adapter in place of that of the model: adapters change generated texts only.
+fn check_adapter(context: &Context) -> Result<(), ApiError> {
+    match &context.lease.adapter {
+        None => Ok(()),
+        Some(name) => {
+            let message =
+                format!("model is the adapter {name}, expected a model: only texts have adapters");
+            Err(ApiError::field("model", message))
+        }
+    }
+}
+
 /// The embeddings of texts.
 pub(crate) async fn embed(
     context: &Context,
     texts: Vec<Prompt>,
     mut options: EmbedOptions,
 ) -> Result<Vec<Embedding>, ApiError> {
+    check_adapter(context)?;
     (options.cache_salt, options.deadline) = (context.salt, context.deadline);
     options.client = context.client;
     let (replicas, count_of) = (context.lease.replicas()?.clone(), texts.len());
@@ -132,6 +145,7 @@ pub(crate) async fn rerank(
     documents: Vec<String>,
     mut options: RerankOptions,
 ) -> Result<Vec<Score>, ApiError> {
+    check_adapter(context)?;
     (options.cache_salt, options.deadline) = (context.salt, context.deadline);
     options.client = context.client;
     let (replicas, count_of) = (context.lease.replicas()?.clone(), documents.len());

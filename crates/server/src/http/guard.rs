@@ -16,7 +16,7 @@ use super::{
     access::{Access, GONE, Logged},
     hosts::Hosts,
     limits::{KeyLimits, Permit},
-    peer::Peer,
+    peer::{Crowded, Peer},
 };
 use crate::{
     app::{App, Caller, Phase},
@@ -191,6 +191,11 @@ fn check(
     }
     if request.method() == Method::OPTIONS {
         return Ok((None, None));
+    }
+    if request.extensions().get::<Crowded>().is_some() && !ALWAYS.contains(&route) {
+        let most = guard.app.config.limits.connections;
+        let message = format!("all {most} connections of the server are in use");
+        return Err(ApiError::unavailable(message));
     }
     match guard.app.phase() {
         Phase::Loading

@@ -10,16 +10,20 @@ use hyper_util::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
+    sync::watch,
     task::JoinSet,
     time::{sleep, timeout},
 };
 
 use super::{
     peer::{Peer, Routes},
+    places::{Place, Places},
     timed::Timed,
 };
 use crate::app::App;
+
+/// Time for the head of a request in a place of the reserve.
+const RESERVE_TIME: Duration = Duration::from_secs(5);
 
 /// Serves connections until `stop` is ready. Then lets running requests end, for a limited time, in
 /// which new connections are answered too: with 503, by the guard.
@@ -29,7 +33,7 @@ pub(crate) async fn serve(
     app: Arc<App>,
     stop: impl Future<Output = ()>,
 ) {
-    let places = Arc::new(Semaphore::new(app.config.limits.connections));
+    let places = Places::new(app.config.limits.connections);
     let (stopping, stopped) = watch::channel(false);
     let door = Door { listener, router, app, places, stopped };
     let (mut connections, mut late) = (JoinSet::new(), JoinSet::new());
@@ -52,7 +56,7 @@ struct Door {
     listener: TcpListener,
     router: Router,
     app: Arc<App>,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
     stopped: watch::Receiver<bool>,
 }
 
@@ -60,10 +64,9 @@ impl Door {
     /// Accepts connections without end.
     async fn accept(&self, connections: &mut JoinSet<()>) {
         loop {
-            // the semaphore is never closed
-            let Ok(place) = Arc::clone(&self.places).acquire_owned().await else { return };
             match self.listener.accept().await {
                 Ok((stream, peer)) => {
+                    let place = Arc::new(self.places.take(peer.ip().to_canonical()).await);
                     let (app, router) = (Arc::clone(&self.app), self.router.clone());
                     let stopped = self.stopped.clone();
                     connections.spawn(async move {
@@ -71,16 +74,17 @@ impl Door {
                         let routes = Routes {
                             service: TowerToHyperService::new(router),
                             peer: Peer(peer.ip()),
+                            place: Arc::clone(&place),
                         };
-                        connection(stream, routes, &app, stopped).await;
+                        connection(stream, routes, &app, &place, stopped).await;
                         app.metrics.http.connections(-1);
-                        drop(place);
                     });
                 }
                 Err(error) => {
-                    // no file descriptors, most often: others end and free theirs
+                    // no file descriptors, most often
                     if !is_of_client(&error) {
                         tracing::warn!(%error, "a connection could not be accepted");
+                        self.places.make_room();
                         sleep(Duration::from_millis(100)).await;
                     }
                 }
@@ -102,24 +106,33 @@ async fn connection(
     stream: TcpStream,
     routes: Routes,
     app: &App,
+    place: &Place,
     mut stopped: watch::Receiver<bool>,
 ) {
     let limits = &app.config.limits;
     // one that comes while the server stops has one request, which is refused
     let late = *stopped.borrow();
+    let header_time = match place.is_reserve {
+        true => limits.header_time.min(RESERVE_TIME),
+        false => limits.header_time,
+    };
     // tokens are small: they are not to wait for more
     let _ = stream.set_nodelay(true);
     let io = TokioIo::new(Timed::new(stream, limits.write_time));
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_time)
+        .header_read_timeout(header_time)
         .max_buf_size(64 << 10)
-        .keep_alive(!late);
+        .keep_alive(!late && !place.is_reserve);
     let serving = builder.serve_connection(io, routes);
     let mut serving = pin!(serving);
     let outcome = tokio::select! {
         outcome = &mut serving => outcome,
+        () = place.close.notified() => {
+            tracing::debug!("a connection that waits for its client makes room for another");
+            return;
+        }
         () = wait(&mut stopped), if !late => {
             serving.as_mut().graceful_shutdown();
             serving.await

@@ -6,6 +6,7 @@ mod hosts;
 mod limits;
 mod listen;
 mod peer;
+mod places;
 mod timed;
 
 pub(crate) use guard::{Guard, guard};

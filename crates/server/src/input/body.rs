@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     extract::Request,
-    http::{StatusCode, header},
+    http::{HeaderValue, StatusCode, header},
 };
 use http_body_util::BodyExt;
 use tokio::{
@@ -59,6 +59,17 @@ impl Held {
     }
 }
 
+/// Refuses a body that is compressed: nothing here bounds what it would become.
+pub(super) fn plain(request: &Request) -> Result<(), ApiError> {
+    let coding = request.headers().get_all(header::CONTENT_ENCODING).iter();
+    let is_none = |coding: &&HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"identity");
+    let Some(coding) = coding.into_iter().find(|coding| !is_none(coding)) else { return Ok(()) };
+    let shown: String =
+        String::from_utf8_lossy(coding.as_bytes()).escape_debug().take(40).collect();
+    let message = format!("Content-Encoding is {shown}, expected a body that is not compressed");
+    Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message))
+}
+
 fn units(bytes: usize) -> usize {
     bytes.div_ceil(UNIT)
 }
@@ -82,6 +93,14 @@ impl Bodies {
         self.grow(&mut held.permit, &self.files, bytes).await
     }
 
+    /// The memory of values that a request has beside its body, in bytes.
+    pub(crate) async fn values(&self, cost: usize) -> Result<Held, ApiError> {
+        let mut held = Held { permit: None, body: 0 };
+        let pool = if cost > SMALL { &self.large } else { &self.small };
+        self.grow(&mut held.permit, pool, cost).await?;
+        Ok(held)
+    }
+
     /// The whole body, and the memory that it may take until it is parsed.
     pub(crate) async fn read(
         &self,
@@ -93,6 +112,7 @@ impl Bodies {
             let message = format!("the body is too large, expected at most {limit} bytes");
             ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
         };
+        plain(&request)?;
         let length = request.headers().get(header::CONTENT_LENGTH);
         let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         if length.is_some_and(|length| length > limits.body_bytes as u64) {

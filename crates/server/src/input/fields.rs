@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value};
 
+use super::unknown;
 use crate::error::ApiError;
 
 /// The fields of an object that are not taken yet.
@@ -14,6 +15,8 @@ pub(crate) struct Fields {
     path: String,
     /// Whether the values are texts of a form, which may stand for numbers and other values.
     texts: bool,
+    /// The names that were looked for, for errors about fields that nothing looks for.
+    asked: Vec<&'static str>,
 }
 
 /// A value, for a sentence: what kind it is, and itself if it is short.
@@ -38,7 +41,7 @@ impl Fields {
     /// The fields of the object at a path.
     pub(crate) fn of(path: String, value: Value) -> Result<Self, ApiError> {
         match value {
-            Value::Object(map) => Ok(Self { map, path, texts: false }),
+            Value::Object(map) => Ok(Self { map, path, ..Self::default() }),
             other if path.is_empty() => Err(ApiError::invalid(format!(
                 "the body is {}, expected a JSON object",
                 kind(&other)
@@ -52,7 +55,7 @@ impl Fields {
 
     /// The fields of a form, whose values are texts, and lists and objects of texts.
     pub(crate) fn of_texts(map: Map<String, Value>) -> Self {
-        Self { map, path: String::new(), texts: true }
+        Self { map, texts: true, ..Self::default() }
     }
 
     /// The path of a field.
@@ -78,13 +81,14 @@ impl Fields {
     }
 
     /// A field that is not null; in a form, one that is not empty.
-    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
+    pub(crate) fn take(&mut self, name: &'static str) -> Option<Value> {
+        self.asked.push(name);
         let value = self.map.remove(name).filter(|value| !value.is_null())?;
         (!self.texts || value.as_str() != Some("")).then_some(value)
     }
 
     /// As [`take`](Self::take), for values that a form writes as text.
-    fn take_literal(&mut self, name: &str) -> Option<Value> {
+    fn take_literal(&mut self, name: &'static str) -> Option<Value> {
         let value = self.take(name)?;
         match &value {
             Value::String(text) if self.texts => Some(literal(text).unwrap_or(value)),
@@ -97,16 +101,33 @@ impl Fields {
         self.map
     }
 
+    /// Checks that no field is left that nothing has taken. `extras` has those of other servers that may be
+    /// there all the same.
+    ///
+    /// # Errors
+    ///
+    /// With the name of a field that is unknown, and the known one that is spelled most like it.
+    pub(crate) fn finish(&self, extras: &[&[&'static str]]) -> Result<(), ApiError> {
+        for (name, value) in self.map.iter().filter(|(_, value)| !value.is_null()) {
+            if self.texts && value.as_str() == Some("") {
+                continue;
+            }
+            unknown::check(&self.path, name, value, &self.asked, extras)?;
+        }
+        Ok(())
+    }
+
     /// Whether a field is a certain text, without taking it.
     pub(crate) fn string_is(&self, name: &str, text: &str) -> bool {
         self.map.get(name).and_then(Value::as_str) == Some(text)
     }
 
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&mut self, name: &'static str) -> bool {
+        self.asked.push(name);
         self.map.get(name).is_some_and(|value| !value.is_null())
     }
 
-    pub(crate) fn string(&mut self, name: &str) -> Result<Option<String>, ApiError> {
+    pub(crate) fn string(&mut self, name: &'static str) -> Result<Option<String>, ApiError> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -114,7 +135,7 @@ impl Fields {
         }
     }
 
-    pub(crate) fn boolean(&mut self, name: &str) -> Result<Option<bool>, ApiError> {
+    pub(crate) fn boolean(&mut self, name: &'static str) -> Result<Option<bool>, ApiError> {
         match self.take_literal(name) {
             None => Ok(None),
             Some(Value::Bool(value)) => Ok(Some(value)),
@@ -127,7 +148,7 @@ impl Fields {
 
     pub(crate) fn number(
         &mut self,
-        name: &str,
+        name: &'static str,
         range: RangeInclusive<f64>,
     ) -> Result<Option<f64>, ApiError> {
         let Some(value) = self.take_literal(name) else { return Ok(None) };
@@ -142,7 +163,7 @@ impl Fields {
 
     pub(crate) fn integer(
         &mut self,
-        name: &str,
+        name: &'static str,
         range: RangeInclusive<i64>,
     ) -> Result<Option<i64>, ApiError> {
         let Some(value) = self.take_literal(name) else { return Ok(None) };
@@ -156,14 +177,18 @@ impl Fields {
     }
 
     /// An integer from `least` on.
-    pub(crate) fn count(&mut self, name: &str, least: i64) -> Result<Option<usize>, ApiError> {
+    pub(crate) fn count(
+        &mut self,
+        name: &'static str,
+        least: i64,
+    ) -> Result<Option<usize>, ApiError> {
         let count = self.integer(name, least..=i64::from(u32::MAX))?;
         Ok(count.and_then(|count| usize::try_from(count).ok()))
     }
 
     pub(crate) fn choice(
         &mut self,
-        name: &str,
+        name: &'static str,
         names: &[&'static str],
     ) -> Result<Option<&'static str>, ApiError> {
         let Some(value) = self.take(name) else { return Ok(None) };
@@ -173,7 +198,7 @@ impl Fields {
         }
     }
 
-    pub(crate) fn list(&mut self, name: &str) -> Result<Option<Vec<Value>>, ApiError> {
+    pub(crate) fn list(&mut self, name: &'static str) -> Result<Option<Vec<Value>>, ApiError> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::Array(list)) => Ok(Some(list)),
@@ -181,14 +206,14 @@ impl Fields {
         }
     }
 
-    pub(crate) fn object(&mut self, name: &str) -> Result<Option<Self>, ApiError> {
+    pub(crate) fn object(&mut self, name: &'static str) -> Result<Option<Self>, ApiError> {
         let path = self.at(name);
         let Some(value) = self.take_literal(name) else { return Ok(None) };
         Ok(Some(Self { texts: self.texts, ..Self::of(path, value)? }))
     }
 
     /// A list of objects; empty if there is none.
-    pub(crate) fn objects(&mut self, name: &str) -> Result<Vec<Self>, ApiError> {
+    pub(crate) fn objects(&mut self, name: &'static str) -> Result<Vec<Self>, ApiError> {
         let path = self.at(name);
         let list = self.list(name)?.unwrap_or_default();
         let each = list.into_iter().enumerate();
@@ -196,7 +221,7 @@ impl Fields {
     }
 
     /// A string or a list of strings; empty if there is none.
-    pub(crate) fn strings(&mut self, name: &str) -> Result<Vec<String>, ApiError> {
+    pub(crate) fn strings(&mut self, name: &'static str) -> Result<Vec<String>, ApiError> {
         const EXPECTED: &str = "a string or a list of strings";
         match self.take(name) {
             None => Ok(Vec::new()),
@@ -218,13 +243,25 @@ impl Fields {
     }
 
     /// A list of token ids; `None` if there is none.
-    pub(crate) fn ids(&mut self, name: &str) -> Result<Option<Vec<u32>>, ApiError> {
+    pub(crate) fn ids(&mut self, name: &'static str) -> Result<Option<Vec<u32>>, ApiError> {
         let Some(value) = self.take(name) else { return Ok(None) };
         match ids(&value) {
             Some(ids) => Ok(Some(ids)),
             None => Err(self.wrong(name, &value, "a list of token ids")),
         }
     }
+}
+
+/// Checks that an object has no other keys than known ones and `extras`, as [`Fields::finish`] does.
+pub(crate) fn check_keys(
+    path: &str,
+    map: &Map<String, Value>,
+    known: &[&'static str],
+    extras: &[&[&'static str]],
+) -> Result<(), ApiError> {
+    let unknown = |name: &str| !known.contains(&name);
+    let mut left = map.iter().filter(|(name, value)| !value.is_null() && unknown(name));
+    left.try_for_each(|(name, value)| unknown::check(path, name, value, known, extras))
 }
 
 /// The value that a text of a form stands for: a number, an object, true or false.

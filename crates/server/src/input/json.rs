@@ -2,6 +2,7 @@
 
 use std::{cell::Cell, fmt};
 
+use axum::http::StatusCode;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
@@ -26,7 +27,7 @@ pub(super) const OBJECT: usize = 640;
 pub(super) const KEY: usize = 96;
 
 /// The most memory of the texts and values of a body of some bytes.
-pub(super) fn cost_max(body: usize) -> usize {
+pub(crate) fn cost_max(body: usize) -> usize {
     MEMORY.saturating_sub(body).max(body.saturating_add(SPARE))
 }
 
@@ -46,9 +47,7 @@ pub(crate) fn parse(text: &str) -> Result<Value, ApiError> {
 ///
 /// If it is not UTF-8 or not JSON, has a key twice, is nested too deeply or has too many values.
 pub(crate) fn parse_body(body: &[u8]) -> Result<(Value, usize), ApiError> {
-    let text = std::str::from_utf8(body).map_err(|error| {
-        ApiError::invalid(format!("the body is not UTF-8 from byte {} on", error.valid_up_to()))
-    })?;
+    let text = text_of(body)?;
     let mut source = serde_json::Deserializer::from_str(text);
     let cost = Cost { values: Cell::new(0), texts: Cell::new(0), most: cost_max(body.len()) };
     let value = Strict { depth: 0, cost: &cost }.deserialize(&mut source);
@@ -57,6 +56,42 @@ pub(crate) fn parse_body(body: &[u8]) -> Result<(Value, usize), ApiError> {
         value.map_err(|error| ApiError::invalid(format!("the body is not valid JSON: {error}")))?;
     Constraint::check_numbers(text).map_err(|error| ApiError::invalid(error.to_string()))?;
     Ok((value, cost.values.get() + cost.texts.get()))
+}
+
+/// The text of a body. A byte order mark before it is skipped, as RFC 8259 allows.
+fn text_of(body: &[u8]) -> Result<&str, ApiError> {
+    const EXPECTED: &str = "expected JSON in UTF-8";
+    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+    // JSON begins with an ASCII character, so that zeros show a wider encoding
+    let encoding = match body {
+        [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] | [0, 0, 0, _, ..] | [_, 0, 0, 0, ..] => {
+            "UTF-32"
+        }
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..] => "UTF-16",
+        [0x1f, 0x8b, ..] => {
+            let message = format!("the body is compressed by gzip, {EXPECTED}, not compressed");
+            return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+        }
+        _ => {
+            return std::str::from_utf8(body).map_err(|error| {
+                let at = error.valid_up_to();
+                ApiError::invalid(format!("the body is not UTF-8 from byte {at} on, {EXPECTED}"))
+            });
+        }
+    };
+    Err(ApiError::invalid(format!("the body is in {encoding}, {EXPECTED}")))
+}
+
+/// The memory of a value and of all within it in bytes, as [`parse_body`] counts it.
+pub(crate) fn cost_of(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(list) => list.iter().map(|one| VALUE + cost_of(one)).sum(),
+        Value::Object(map) => {
+            OBJECT + map.iter().map(|(key, one)| KEY + key.len() + cost_of(one)).sum::<usize>()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
 }
 
 /// The memory of the values so far, and its limit.
@@ -186,6 +221,7 @@ mod tests {
             r#" {"a": [1, -2, 1.5, "x", null, true, {"b": {}}], "big": 18446744073709551615} "#;
         let expected: Value = serde_json::from_str(text).unwrap();
         assert_eq!(parse(text).unwrap(), expected);
+        assert_eq!(parse("\u{feff}{\"a\": 1}").unwrap(), json!({"a": 1}));
         let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
         assert!(parse(&deep).is_ok());
         assert_eq!(parse("\"\\ud83d\\ude00\"").unwrap(), json!("\u{1f600}"));
@@ -208,6 +244,13 @@ mod tests {
             let error = parse(&body).unwrap_err();
             assert!(error.message.contains("more values"), "{error}");
         }
+    }
+
+    #[test]
+    fn costs_of_values() {
+        let text = r#"{"a": [1, "xy", {"b": null}, []], "c": {"d": "e"}}"#;
+        let (value, cost) = parse_body(text.as_bytes()).unwrap();
+        assert_eq!(cost_of(&value), cost);
     }
 
     /// Texts and values have one limit, and a body of few texts may be long.
@@ -235,6 +278,12 @@ mod tests {
             (b"{\"a\": \"\xff\"}", "UTF-8"),
             (b"\"\\ud800\"", "hex escape"),
             (b"{\"a\": NaN}", "expected"),
+            (b"\xff\xfe{\0}\0", "in UTF-16, expected JSON in UTF-8"),
+            (b"{\0}\0", "in UTF-16"),
+            (b"\0{\0}", "in UTF-16"),
+            (b"\0\0\0{\0\0\0}", "in UTF-32"),
+            (b"{\0\0\0}\0\0\0", "in UTF-32"),
+            (b"\xef\xbb\xbf\xef\xbb\xbf{}", "JSON"),
             (deep.as_bytes(), "nested deeper"),
             (objects.as_bytes(), "nested deeper"),
         ] {

@@ -2,11 +2,15 @@
 
 mod body;
 mod count;
+pub(crate) mod extras;
 mod fields;
 mod form;
 mod json;
+mod metadata;
+mod unknown;
 
 pub(crate) use body::{Bodies, Held};
-pub(crate) use fields::{Fields, ids, integer, kind};
+pub(crate) use fields::{Fields, check_keys, ids, integer, kind};
 pub(crate) use form::{Form, FormFile};
-pub(crate) use json::{parse, parse_body};
+pub(crate) use json::{cost_max, cost_of, parse, parse_body};
+pub(crate) use metadata::metadata;

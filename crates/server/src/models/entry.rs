@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use pelton_hub::Spelling;
 use tokio::{sync::watch, task};
 
 use super::{Kind, Served};
@@ -40,8 +41,8 @@ pub(crate) struct Entry {
     pub(crate) config: ModelConfig,
     /// Seconds since 1970.
     pub(crate) created: u64,
-    /// Names under which it was downloaded since the start.
-    names: RwLock<Vec<String>>,
+    /// Its names: those of the configuration, and those under which it was downloaded since the start.
+    names: RwLock<Vec<(String, Spelling)>>,
     state: watch::Sender<State>,
     /// Known from the first load on.
     kind: OnceLock<Kind>,
@@ -60,15 +61,19 @@ struct Idle {
 pub(crate) struct Lease {
     served: Arc<Served>,
     entry: Arc<Entry>,
+    /// The adapter by whose name a request calls the model.
+    pub(crate) adapter: Option<String>,
 }
 
 impl Entry {
     pub(super) fn new(config: ModelConfig, keep: Keep) -> Self {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let names = std::iter::once(&config.name).chain(&config.aliases);
+        let names = names.map(|name| (name.clone(), Spelling::of(name))).collect::<Vec<_>>();
         Self {
             config,
             created: now.as_secs(),
-            names: RwLock::default(),
+            names: names.into(),
             state: watch::Sender::new(State::Unloaded),
             kind: OnceLock::new(),
             users: AtomicUsize::new(0),
@@ -76,18 +81,23 @@ impl Entry {
         }
     }
 
-    /// Whether a request calls it by this name.
-    pub(super) fn is_named(&self, name: &str) -> bool {
-        let is = |own: &String| own == name;
-        is(&self.config.name)
-            || self.config.aliases.iter().any(is)
-            || self.names.read().unwrap_or_else(PoisonError::into_inner).iter().any(is)
+    /// Whether a test holds for one of its names.
+    pub(super) fn has_name(&self, is: impl Fn(&str, &Spelling) -> bool) -> bool {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        names.iter().any(|(name, spelling)| is(name, spelling))
+    }
+
+    /// The spellings of its names.
+    pub(super) fn spellings(&self) -> Vec<Spelling> {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        names.iter().map(|(_, spelling)| spelling.clone()).collect()
     }
 
     /// Gives it a further name.
     pub(super) fn add_name(&self, name: String) {
-        if !self.is_named(&name) {
-            self.names.write().unwrap_or_else(PoisonError::into_inner).push(name);
+        let spelling = Spelling::of(&name);
+        if !self.has_name(|_, own| *own == spelling) {
+            self.names.write().unwrap_or_else(PoisonError::into_inner).push((name, spelling));
         }
     }
 
@@ -145,7 +155,7 @@ impl Entry {
         let State::Loaded(served) = &*state else { return None };
         self.users.fetch_add(1, Ordering::SeqCst);
         self.touch();
-        Some(Lease { served: Arc::clone(served), entry: Arc::clone(self) })
+        Some(Lease { served: Arc::clone(served), entry: Arc::clone(self), adapter: None })
     }
 
     /// The model, loaded by `load` if it is not. The load goes on if the caller stops waiting.

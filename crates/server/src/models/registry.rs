@@ -1,9 +1,13 @@
 //! Models by name.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+};
 
 use axum::http::StatusCode;
 use pelton::LoadOptions;
+use pelton_hub::Spelling;
 
 use super::{
     Kind, Served,
@@ -11,7 +15,7 @@ use super::{
     load::{Engines, Load},
 };
 use crate::{
-    config::{Config, ModelConfig},
+    config::{Config, ModelConfig, lora_name},
     error::ApiError,
     kv_events::Publisher,
 };
@@ -30,7 +34,14 @@ pub(crate) struct Registry {
     strict: bool,
     /// Publishes the cached prefixes of models, if routers want them.
     publisher: Option<Publisher>,
+    /// The names of adapters.
+    adapters: Vec<String>,
+    /// Models that were deleted, the newest ones. No other model answers by their names.
+    deleted: Mutex<VecDeque<Spelling>>,
 }
+
+/// How many deleted models are remembered.
+const DELETED: usize = 256;
 
 impl Registry {
     pub(crate) fn new(config: &Config, engines: Engines, publisher: Option<Publisher>) -> Self {
@@ -47,7 +58,13 @@ impl Registry {
             keep,
             strict: config.strict_models,
             publisher,
+            adapters: config.load.loras.iter().map(|lora| lora_name(&lora.path)).collect(),
+            deleted: Mutex::default(),
         }
+    }
+
+    fn deleted(&self) -> MutexGuard<'_, VecDeque<Spelling>> {
+        self.deleted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The models of this moment.
@@ -55,34 +72,44 @@ impl Registry {
         self.entries.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Adds a model that was downloaded, which its first request loads. Files that are offered already
+    /// Adds a model that was downloaded by a name, which its first request loads. Files that are offered already
     /// have its names too. A newer version takes the place of an older one.
-    pub(crate) fn add(&self, config: ModelConfig) {
+    pub(crate) fn add(&self, config: ModelConfig, asked: &str) {
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let names: Vec<Spelling> =
+            std::iter::once(&config.name).chain(&config.aliases).map(|n| Spelling::of(n)).collect();
+        self.deleted().retain(|deleted| !names.contains(deleted));
         let same = entries.iter().find(|entry| entry.config.is_same_model(&config));
         if let Some(same) = same {
             let names = std::iter::once(config.name).chain(config.aliases);
-            names.for_each(|name| same.add_name(name));
+            names.chain([asked.to_owned()]).for_each(|name| same.add_name(name));
             return;
         }
-        match entries.iter().position(|entry| entry.is_named(&config.name)) {
+        let new = |config| {
+            let entry = Entry::new(config, self.keep);
+            entry.add_name(asked.to_owned());
+            Arc::new(entry)
+        };
+        match names
+            .first()
+            .and_then(|name| entries.iter().position(|one| one.has_name(|_, own| own == name)))
+        {
             Some(at) if at < self.configured => tracing::info!(
                 model = config.name,
                 "the server offers an older version of the download until it is started again"
             ),
             Some(at) => {
-                let new = Arc::new(Entry::new(config, self.keep));
-                let old = std::mem::replace(&mut entries[at], new);
+                let old = std::mem::replace(&mut entries[at], new(config));
                 tokio::spawn(async move { old.unload().await });
             }
-            None => entries.push(Arc::new(Entry::new(config, self.keep))),
+            None => entries.push(new(config)),
         }
     }
 
     /// Takes a model out that was downloaded.
     pub(crate) fn remove(&self, name: &str) -> Result<Arc<Entry>, ApiError> {
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
-        match entries.iter().position(|entry| entry.is_named(name)) {
+        match position(&entries, name) {
             Some(at) if at < self.configured => {
                 let message = format!(
                     "the model {name} is one that the server was started with, expected one that \
@@ -90,7 +117,15 @@ impl Registry {
                 );
                 Err(ApiError::new(StatusCode::FORBIDDEN, message))
             }
-            Some(at) => Ok(entries.remove(at)),
+            Some(at) => {
+                let entry = entries.remove(at);
+                let mut deleted = self.deleted();
+                deleted.extend(entry.spellings());
+                deleted.push_back(Spelling::of(name));
+                let old = deleted.len().saturating_sub(DELETED);
+                deleted.drain(..old);
+                Ok(entry)
+            }
             None => {
                 drop(entries);
                 Err(self.unknown(name))
@@ -113,24 +148,47 @@ impl Registry {
         self.keep
     }
 
-    /// The model for requests with a name. A server that was started with one model of the kind answers
-    /// any name by that, unless names are strict.
+    /// The model for requests with a name, which may be that of an adapter. A server with one model of the kind
+    /// answers any name by that, unless names are strict, or the name is near one that it knows: of other files
+    /// of a repository, or of a model that was deleted.
     pub(crate) fn find(&self, name: Option<&str>, kind: Kind) -> Result<Arc<Entry>, ApiError> {
+        self.find_among(name, kind, self.configured)
+    }
+
+    /// As [`find`](Self::find), for Ollama's clients: they download models and then name them. A server
+    /// answers any name only as long as it has one model, whether it was started with it or not.
+    pub(crate) fn find_exact(&self, name: &str, kind: Kind) -> Result<Arc<Entry>, ApiError> {
+        self.find_among(Some(name), kind, usize::MAX)
+    }
+
+    /// The model for a name. Any name is that of the only model of the first `among` ones.
+    fn find_among(
+        &self,
+        name: Option<&str>,
+        kind: Kind,
+        among: usize,
+    ) -> Result<Arc<Entry>, ApiError> {
         let entries = self.entries();
-        let named = name.and_then(|name| entries.iter().find(|entry| entry.is_named(name)));
-        let only = || {
-            let configured = &entries[..self.configured.min(entries.len())];
+        let first = &entries[..among.min(entries.len())];
+        let named = name.and_then(|name| Some(&entries[position(&entries, name)?]));
+        let only = |entries: &[Arc<Entry>]| {
             let fits = |entry: &&Arc<Entry>| entry.kind().is_none_or(|own| own == kind);
-            let mut of_kind = configured.iter().filter(fits);
-            match (of_kind.next(), of_kind.next(), configured) {
+            let mut of_kind = entries.iter().filter(fits);
+            match (of_kind.next(), of_kind.next(), entries) {
                 // one of the other kind has an error that says so
-                (Some(only), None, _) | (None, None, [only]) => Some(only),
+                (Some(only), None, _) | (None, None, [only]) => Some(Arc::clone(only)),
                 _ => None,
             }
         };
-        let only = if name.is_none() || !self.strict { only() } else { None };
+        let only = match name {
+            None => only(first),
+            Some(name) if self.adapters.iter().any(|own| own == name) => only(first),
+            Some(name) if !self.strict && !self.is_near(name, &entries) => only(first),
+            Some(_) => None,
+        };
+        let named = named.cloned();
         match (named.or(only), name) {
-            (Some(entry), _) => Ok(Arc::clone(entry)),
+            (Some(entry), _) => Ok(entry),
             (None, Some(name)) => Err(self.unknown(name)),
             (None, None) => {
                 let message = format!("model is missing, expected one of {}", self.names());
@@ -139,10 +197,26 @@ impl Registry {
         }
     }
 
+    /// Whether a name that no model has is one of a repository of which there are other files, or of a
+    /// model that was deleted.
+    fn is_near(&self, name: &str, entries: &[Arc<Entry>]) -> bool {
+        let name = Spelling::of(name);
+        let is_near = |own: &Spelling| own.is_of_same_repository(&name);
+        self.deleted().contains(&name)
+            || entries.iter().any(|entry| entry.has_name(|_, own| is_near(own)))
+    }
+
     /// The model that has a name.
     pub(crate) fn named(&self, name: &str) -> Result<Arc<Entry>, ApiError> {
-        let found = self.entries().into_iter().find(|entry| entry.is_named(name));
+        let entries = self.entries();
+        let found = position(&entries, name).map(|at| Arc::clone(&entries[at]));
         found.ok_or_else(|| self.unknown(name))
+    }
+
+    /// The adapter that a name is the one of, unless a model has it.
+    fn adapter(&self, name: Option<&str>) -> Option<String> {
+        let name = self.adapters.iter().find(|own| Some(own.as_str()) == name)?;
+        position(&self.entries(), name).is_none().then(|| name.clone())
     }
 
     fn unknown(&self, name: &str) -> ApiError {
@@ -174,11 +248,12 @@ impl Registry {
 
     async fn lease_of(&self, name: Option<&str>, kind: Kind) -> Result<Lease, ApiError> {
         let entry = self.find(name, kind)?;
+        let adapter = self.adapter(name);
         let mut is_second = false;
         loop {
             self.load(&entry).await?;
             // it may be unloaded between the two
-            let Some(lease) = entry.lease() else { continue };
+            let Some(mut lease) = entry.lease() else { continue };
             match lease.check_files() {
                 Err(error) if !is_second => {
                     let model = &entry.config.name;
@@ -187,7 +262,10 @@ impl Registry {
                     entry.unload_changed().await;
                     is_second = true;
                 }
-                _ => return Ok(lease),
+                _ => {
+                    lease.adapter = adapter;
+                    return Ok(lease);
+                }
             }
         }
     }
@@ -230,4 +308,21 @@ impl Registry {
             let _ = one.await;
         }
     }
+}
+
+/// The place of the model with a name: as it is written, in another spelling, or the only model of a
+/// repository that is named without its files.
+fn position(entries: &[Arc<Entry>], name: &str) -> Option<usize> {
+    let spelling = Spelling::of(name);
+    let open = || {
+        let is_of = |entry: &Arc<Entry>| entry.has_name(|_, own| spelling.leaves_open(own));
+        let mut all = entries.iter().enumerate().filter(|(_, entry)| is_of(entry));
+        let first = all.next().map(|(at, _)| at);
+        first.filter(|_| all.next().is_none())
+    };
+    entries
+        .iter()
+        .position(|entry| entry.has_name(|own, _| own == name))
+        .or_else(|| entries.iter().position(|entry| entry.has_name(|_, own| *own == spelling)))
+        .or_else(open)
 }

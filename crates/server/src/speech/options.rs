@@ -139,7 +139,7 @@ impl Options {
             if let Some(onset) = fields.number("vad_threshold", 0.0..=1.0)? {
                 set_onset(&mut voices, onset);
             }
-            let mut milliseconds = |name: &str, value: &mut f64| {
+            let mut milliseconds = |name: &'static str, value: &mut f64| {
                 fields.number(name, 0.0..=HOUR).map(|found| {
                     *value = found.map_or(*value, |found| found / 1e3);
                 })

@@ -72,12 +72,42 @@ fn adapters_of_requests() {
     assert_eq!(text(json!([{"name": "sines"}])), all);
     assert_eq!(text(json!([{"name": "sines", "scale": 0.5}])), expected(Some(0.5)));
     assert_eq!(text(json!([])), none);
+    // llama.cpp's form, whose scale is 0 unless it says another
+    assert_eq!(text(json!([{"id": 0, "scale": 1.0}])), all);
+    assert_eq!(text(json!([{"id": 0, "scale": 0.5}])), expected(Some(0.5)));
+    assert_eq!(text(json!([{"id": 0}])), none);
+    // vLLM's form: the name of the adapter in place of that of the model
+    let named = |path: &str, more: Value| {
+        let mut body = json!({"model": "sines", "temperature": 0});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        server.post(path, &body)
+    };
+    let whole = json!({"prompt": prompt, "max_tokens": 12, "ignore_eos": true});
+    let answer = named("/v1/completions", whole.clone()).ok();
+    assert_eq!((&answer["choices"][0]["text"], &answer["model"]), (&json!(all), &json!("model")));
+    let answer = named("/completion", whole).ok();
+    assert_eq!(answer["content"], json!(all));
+    let without = json!({"prompt": prompt, "max_tokens": 12, "ignore_eos": true, "lora": []});
+    assert_eq!(named("/v1/completions", without).ok()["choices"][0]["text"], json!(none));
+    let refused = named("/v1/embeddings", json!({"input": "a"}));
+    assert_eq!(refused.status, 400, "{}", refused.body);
+    assert!(refused.body.contains("temperature is an unknown field"), "{}", refused.body);
+    let refused = server.post("/v1/embeddings", &json!({"model": "sines", "input": [[5]]}));
+    assert!(
+        refused.status == 400 && refused.body.contains("is the adapter sines"),
+        "{}",
+        refused.body
+    );
     for wrong in [
         json!([{"name": "cosines"}]),
         json!([{"scale": 1}]),
         json!("sines"),
         json!([{"name": "sines", "scale": "1"}]),
         json!([{"name": "sines"}, {"name": "sines"}]),
+        json!([{"id": 1}]),
+        json!([{"id": -1}]),
+        json!([{"id": 0, "name": "sines"}]),
+        json!([{"id": 0, "scal": 1}]),
     ] {
         let answer = send(wrong.clone());
         assert_eq!(answer.status, 400, "{wrong}: {}", answer.body);

@@ -265,7 +265,7 @@ fn hostile_forms() {
     let text = "x".repeat(100 << 10);
     let cases: [(&str, &[u8], &str); 15] = [
         ("no file", &form(None, &[("model", "x")]), "file is missing"),
-        ("a text", &form(None, &[("file", "x")]), "file is a text"),
+        ("a text", &form(None, &[("file", "x")]), "file is not an audio file"),
         ("two files", &two, "two parts named file"),
         (
             "a field twice",

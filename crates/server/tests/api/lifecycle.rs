@@ -86,7 +86,7 @@ fn bodies_wait_for_memory() {
     std::thread::sleep(Duration::from_millis(500));
     let small = json!({"prompt": "Once", "max_tokens": 1});
     server.post("/v1/completions", &small).ok();
-    let large = json!({"prompt": "Once", "max_tokens": 1, "metadata": "x".repeat(500_000)});
+    let large = json!({"prompt": "Once", "max_tokens": 1, "client_metadata": "x".repeat(500_000)});
     let refused = server.post("/v1/completions", &large);
     assert_eq!(refused.status, 503, "{}", refused.body);
     assert!(refused.headers.contains_key("retry-after"));

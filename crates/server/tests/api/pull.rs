@@ -352,6 +352,71 @@ fn any_name_is_still_the_first_model() {
     assert_eq!(asked("o/tiny-GGUF"), "o/tiny-GGUF");
 }
 
+/// The name by which a model was pulled is its name everywhere, in all its spellings.
+#[test]
+fn pulled_names_work_in_all_spellings() {
+    const SPELLINGS: [&str; 7] = [
+        "hf.co/o/tiny-GGUF:Q8_0",
+        "hf.co/o/tiny-GGUF:q8_0",
+        "huggingface.co/o/tiny-GGUF:Q8_0",
+        "https://huggingface.co/o/tiny-GGUF:Q8_0",
+        "hf:o/tiny-GGUF:Q8_0",
+        "o/tiny-GGUF:Q8_0",
+        "o/tiny-GGUF:latest",
+    ];
+    let hub = Hub::new(&[("tiny-Q8_0.gguf", model()), ("tiny-Q4_0.gguf", model())]);
+    let downloads = downloads(&hub, &folder("pull-spellings"));
+    let server = start(|config| {
+        config.downloads = Some(downloads);
+        config.strict_models = false;
+    });
+    let delete = |name: &str| {
+        let body = json!({"model": name}).to_string();
+        server.send("DELETE", "/api/delete", &[], body.as_bytes()).status
+    };
+    let generate = |name: &str| {
+        let body = json!({"model": name, "prompt": "Hi", "stream": false,
+                          "options": {"num_predict": 1}});
+        server.post("/api/generate", &body)
+    };
+    let complete = |name: &str| {
+        let body = json!({"model": name, "max_tokens": 1, "prompt": "Hi"});
+        server.post("/v1/completions", &body)
+    };
+    for pulled in SPELLINGS {
+        server.post("/api/pull", &json!({"model": pulled, "stream": false})).ok();
+        let expected = if pulled.contains("latest") { "o/tiny-GGUF" } else { "o/tiny-GGUF:Q8_0" };
+        assert_eq!(names(&server), ["built-in", expected], "{pulled}");
+        let list = server.get("/v1/models").ok();
+        let ids: Vec<&str> = list["data"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["id"].as_str().unwrap())
+            .collect();
+        assert_eq!(ids.iter().filter(|id| **id == expected).count(), 1, "{ids:?}");
+        for name in SPELLINGS {
+            assert_eq!(generate(name).ok()["model"], expected, "{pulled}: {name}");
+            assert_eq!(complete(name).ok()["model"], expected, "{pulled}: {name}");
+            assert_eq!(server.post("/api/show", &json!({"model": name})).status, 200, "{name}");
+        }
+        // other files of the repository are other models
+        for name in ["hf.co/o/tiny-GGUF:Q4_0", "o/tiny-GGUF@v2:Q8_0"] {
+            assert_eq!((generate(name).status, complete(name).status), (404, 404), "{name}");
+            assert_eq!(delete(name), 404, "{name}");
+        }
+        // Ollama's clients name what they have pulled; others have any name for the first model
+        assert_eq!(generate("never-pulled:1b").status, 404);
+        assert_eq!(complete("gpt-5").ok()["model"], "built-in");
+        assert_eq!(delete(pulled), 200, "{pulled}");
+        assert_eq!(names(&server), ["built-in"], "{pulled}");
+        assert_eq!((delete(pulled), generate(pulled).status), (404, 404), "{pulled}");
+        assert_eq!(complete(pulled).status, 404, "{pulled}");
+    }
+    // a short name in the letters of its user, as long as the list of names has it
+    assert_eq!(generate("gpt-5").ok()["model"], "built-in");
+}
+
 /// The Python client of Ollama, where the machine has it.
 #[test]
 fn the_client_of_ollama_pulls() {

@@ -20,6 +20,7 @@ pub(in crate::api) async fn count_tokens(
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
     let model = fields.string("model")?;
+    fields.count("max_tokens", 0)?;
     let request = take(&mut fields)?;
     let lease = app.registry.lease(model.as_deref()).await?;
     generate::blocking(move || {

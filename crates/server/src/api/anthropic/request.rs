@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::{
     error::ApiError,
     generate::{self, ChatRequest, Options},
-    input::{Fields, kind},
+    input::{Fields, extras, kind, metadata},
 };
 
 /// The beginning of a system block that some clients send with a new nonce each time. It would keep
@@ -38,14 +38,8 @@ pub(super) fn take(fields: &mut Fields) -> Result<ChatRequest, ApiError> {
     {
         (chat.continue_final_message, chat.add_generation_prompt) = (true, false);
     }
-    if let Some(mut thinking) = fields.object("thinking")? {
-        let kinds = ["enabled", "adaptive", "disabled"];
-        let kind = thinking.choice("type", &kinds)?;
-        let kind = kind.ok_or_else(|| thinking.missing("type", "enabled or disabled"))?;
-        chat.enable_thinking = Some(kind != "disabled");
-        thinking.count("budget_tokens", 0)?;
-    }
-    fields.object("metadata")?;
+    chat.enable_thinking = generate::thinking(fields)?;
+    metadata(fields)?;
     fields.string("service_tier")?;
     let mut options = Options::take(fields)?;
     options.take_stop(fields, "stop_sequences")?;
@@ -55,6 +49,11 @@ pub(super) fn take(fields: &mut Fields) -> Result<ChatRequest, ApiError> {
         if let Some(mut format) = output.object("format")? {
             options.output = generate::response_format(&mut format)?;
         }
+        output.finish(&[&["task_budget"]])?;
+    }
+    // the name before output_config
+    if let Some(mut format) = fields.object("output_format")? {
+        options.output = generate::response_format(&mut format)?;
     }
     let mut request = ChatRequest::new(chat, options);
     for mut tool in fields.objects("tools")? {
@@ -66,6 +65,7 @@ pub(super) fn take(fields: &mut Fields) -> Result<ChatRequest, ApiError> {
         let name = name.ok_or_else(|| tool.missing("name", "the name of the tool"))?;
         let description = tool.string("description")?;
         let schema = tool.object("input_schema")?.map(|schema| Value::Object(schema.rest()));
+        tool.finish(&[extras::TOOL])?;
         let mut function = json!({"name": name});
         if let Some(description) = description {
             function["description"] = description.into();
@@ -85,8 +85,10 @@ pub(super) fn take(fields: &mut Fields) -> Result<ChatRequest, ApiError> {
             _ => ToolChoice::Auto,
         };
         request.parallel = !choice.boolean("disable_parallel_tool_use")?.unwrap_or(false);
+        choice.finish(&[])?;
         request.set_choice(choose, "tool_choice")?;
     }
+    fields.finish(&[extras::ANY, extras::TEXT, extras::ANTHROPIC])?;
     Ok(request)
 }
 
@@ -118,7 +120,11 @@ fn texts(blocks: Vec<Value>, path: &str) -> Result<Vec<String>, ApiError> {
 /// is refused.
 fn text(mut block: Fields, kind: &str, refuses: bool) -> Result<String, ApiError> {
     match kind {
-        "text" => block.string("text")?.ok_or_else(|| block.missing("text", "a string")),
+        "text" => {
+            let text = block.string("text")?.ok_or_else(|| block.missing("text", "a string"))?;
+            block.finish(&[extras::BLOCK])?;
+            Ok(text)
+        }
         "document" => document(block, refuses),
         "search_result" => {
             let title = block.string("title")?.unwrap_or_default();
@@ -175,6 +181,7 @@ fn message(
     let role = role.ok_or_else(|| fields.missing("role", "user or assistant"))?;
     let path = fields.at("content");
     let content = fields.take("content");
+    fields.finish(&[extras::MESSAGE])?;
     let blocks = match content.ok_or_else(|| fields.missing("content", "a string or blocks"))? {
         Value::String(text) => {
             messages.push(Message::new(role, text));
@@ -201,6 +208,7 @@ fn message(
                 let name = name.ok_or_else(|| block.missing("name", "the name of the tool"))?;
                 let input = block.object("input")?.map(|input| Value::Object(input.rest()));
                 let input = input.unwrap_or_else(|| json!({}));
+                block.finish(&[extras::BLOCK])?;
                 own.tool_calls.push(ToolCall::new(id, name, input));
             }
             "tool_result" => messages.push(tool_result(block, messages)?),
@@ -228,7 +236,9 @@ fn tool_result(mut block: Fields, messages: &[Message]) -> Result<Message, ApiEr
         Some(Value::Array(blocks)) => texts(blocks, &path)?.join("\n"),
         Some(other) => return Err(block.wrong("content", &other, "a string or a list of blocks")),
     };
-    let text = match block.boolean("is_error")? {
+    let is_error = block.boolean("is_error")?;
+    block.finish(&[extras::BLOCK])?;
+    let text = match is_error {
         Some(true) => format!("Error: {text}"),
         _ => text,
     };

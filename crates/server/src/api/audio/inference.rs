@@ -14,6 +14,7 @@ use super::answer::{subtitles, text};
 use crate::{
     app::{App, Caller},
     error::ApiError,
+    input::extras,
     speech::{Found, Hearing, Options, check},
 };
 
@@ -34,6 +35,7 @@ pub(in crate::api) async fn create(
     let mut options = Options::new(Task::Transcribe);
     options.take(fields)?;
     options.take_whisper_cpp(fields)?;
+    fields.finish(&[extras::ANY, extras::AUDIO])?;
     options.transcription.rules.words = words && format == "verbose_json";
     let audio = check(form.file()?).await?;
     let lease = app.registry.lease_listener(model.as_deref()).await?;

@@ -14,7 +14,7 @@ use super::answer::{segment, subtitles, text, whole, word};
 use crate::{
     app::{App, Caller},
     error::{ApiError, Shape},
-    input::Fields,
+    input::{Fields, extras},
     speech::{Found, Hearing, Options, check},
     wire,
 };
@@ -76,6 +76,7 @@ impl Request {
             );
             return Err(ApiError::field("stream", message));
         }
+        fields.finish(&[extras::ANY, extras::AUDIO])?;
         Ok(Self { model, options, format, segments: segments || !words, words, stream })
     }
 

@@ -15,7 +15,7 @@ use crate::{
     app::{App, Caller, Json},
     error::{ApiError, Shape},
     generate::{self, Context, End, LogToken, Options, TokenRun},
-    input::Fields,
+    input::{Fields, extras},
     wire::{Broken, Format, Frames, stream},
 };
 
@@ -44,13 +44,10 @@ impl Wanted {
         }
         let log_probs = fields.integer("n_probs", 0..=20)?.unwrap_or(0);
         options.log_probs = usize::try_from(log_probs).ok().filter(|&count| count > 0);
-        Ok(Self {
-            warms,
-            streams: fields.boolean("stream")?.unwrap_or(false),
-            ids: fields.boolean("return_tokens")?.unwrap_or(false),
-            log_probs: options.log_probs.is_some(),
-            options,
-        })
+        let streams = fields.boolean("stream")?.unwrap_or(false);
+        let ids = fields.boolean("return_tokens")?.unwrap_or(false);
+        fields.finish(&[extras::ANY, extras::TEXT, extras::STREAM])?;
+        Ok(Self { warms, streams, ids, log_probs: options.log_probs.is_some(), options })
     }
 
     /// The namespace of cached prefixes that the client chose.

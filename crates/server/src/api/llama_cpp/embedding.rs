@@ -15,6 +15,7 @@ use crate::{
     app::{App, Caller, Json},
     error::ApiError,
     generate,
+    input::extras,
 };
 
 #[derive(Serialize)]
@@ -34,6 +35,7 @@ pub(in crate::api) async fn create(
     }
     let model = fields.string("model")?;
     let texts = prompts::take(&app, &mut fields, "content")?;
+    fields.finish(&[extras::ANY, extras::VECTORS])?;
     let lease = app.registry.lease(model.as_deref()).await?;
     let context = app.context(lease, &caller, None);
     let all = generate::embed(&context, texts, EmbedOptions::default()).await?;

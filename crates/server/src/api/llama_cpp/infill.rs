@@ -28,6 +28,7 @@ pub(in crate::api) async fn create(
             prefix.push_str(&format!("{name}\n"));
         }
         prefix.push_str(&file.string("text")?.unwrap_or_default());
+        file.finish(&[&["time"]])?;
         prefix.push('\n');
     }
     prefix.push_str(&before);

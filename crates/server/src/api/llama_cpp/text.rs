@@ -16,6 +16,7 @@ use crate::{
     app::{App, Json},
     error::ApiError,
     generate,
+    input::extras,
     models::Lease,
 };
 
@@ -24,6 +25,15 @@ use crate::{
 const TEXT_MAX: usize = 1 << 20;
 /// The same for each position of the model's context: more than most texts have for a token.
 const POSITION_BYTES: usize = 8;
+/// Fields of `/tokenize` of llama.cpp and vLLM that change nothing here.
+const TOKENIZE: &[&str] = &[
+    "add_special",
+    "add_special_tokens",
+    "content",
+    "parse_special",
+    "prompt",
+    "return_token_strs=false",
+];
 /// Limit of a text that tokens become, in bytes.
 const DECODED_MAX: usize = 8 << 20;
 
@@ -92,6 +102,7 @@ pub(in crate::api) async fn tokenize(
     let pieces = fields.boolean("with_pieces")?.unwrap_or(false);
     if fields.has("messages") {
         let request = chat::take(&app, &mut fields)?;
+        fields.finish(&[extras::ANY, extras::TEXT, extras::STREAM, TOKENIZE])?;
         return generate::blocking(move || {
             let ids = lease.encode(&request.render(&lease)?.prompt)?;
             Tokens::response(&lease, &ids, pieces)
@@ -112,6 +123,7 @@ pub(in crate::api) async fn tokenize(
         true => Special::Parse,
         false => Special::Ignore,
     };
+    fields.finish(&[extras::ANY, TOKENIZE])?;
     generate::blocking(move || {
         let most = TEXT_MAX.max(lease.model()?.context().saturating_mul(POSITION_BYTES));
         if text.len() > most {
@@ -138,6 +150,7 @@ pub(in crate::api) async fn detokenize(
     let model = fields.string("model")?;
     let expected = "a list of token ids";
     let tokens = fields.ids("tokens")?.ok_or_else(|| fields.missing("tokens", expected))?;
+    fields.finish(&[extras::ANY])?;
     let lease = app.registry.lease_or_first(model.as_deref()).await?;
     generate::blocking(move || {
         let tokenizer = lease.model()?.tokenizer()?;
@@ -167,6 +180,7 @@ pub(in crate::api) async fn apply_template(
     let model = fields.string("model")?;
     let lease = app.registry.lease_or_first(model.as_deref()).await?;
     let request = chat::take(&app, &mut fields)?;
+    fields.finish(&[extras::ANY, extras::TEXT, extras::STREAM])?;
     generate::blocking(move || Ok(Answer(json!({"prompt": request.render(&lease)?.text()})))).await
 }
 
@@ -178,6 +192,7 @@ pub(in crate::api) async fn input_tokens(
     let model = fields.string("model")?;
     let lease = app.registry.lease_or_first(model.as_deref()).await?;
     let request = chat::take(&app, &mut fields)?;
+    fields.finish(&[extras::ANY, extras::TEXT, extras::STREAM])?;
     generate::blocking(move || {
         let tokens = lease.encode(&request.render(&lease)?.prompt)?;
         Ok(Answer(json!({"object": "response.input_tokens", "input_tokens": tokens.len()})))

@@ -10,12 +10,14 @@ use serde_json::{Value, json};
 use super::{
     super::vectors::{Vectors, large},
     keep,
+    request::options,
     times::nanoseconds,
 };
 use crate::{
     app::{App, Caller, Json},
     error::ApiError,
     generate,
+    input::{Fields, extras},
     models::Served,
 };
 
@@ -68,6 +70,12 @@ struct Answered {
     prompt_eval_count: usize,
 }
 
+/// Checks `options`, which change no embedding, and that no field is left.
+fn finish(fields: &mut Fields) -> Result<(), ApiError> {
+    options(fields)?;
+    fields.finish(&[extras::ANY, extras::OLLAMA])
+}
+
 /// `POST /api/embed`
 pub(in crate::api) async fn embed(
     State(app): State<Arc<App>>,
@@ -75,7 +83,7 @@ pub(in crate::api) async fn embed(
     Json(mut fields): Json,
 ) -> Result<Response, ApiError> {
     let begun = Instant::now();
-    let (entry, keep) = keep::take(&app, &caller, &mut fields)?;
+    let keep::Asked { entry, name: asked, keep } = keep::take(&app, &caller, &mut fields)?;
     if !fields.has("input") {
         return Err(fields.missing("input", "a string or a list of strings"));
     }
@@ -87,9 +95,10 @@ pub(in crate::api) async fn embed(
     }
     let truncates = fields.boolean("truncate")?.unwrap_or(true);
     let dimensions = fields.count("dimensions", 1)?;
+    finish(&mut fields)?;
     entry.keep(keep);
     let name = &entry.config.name;
-    let all = run(&app, &caller, name, texts, dimensions, truncates).await?;
+    let all = run(&app, &caller, &asked, texts, dimensions, truncates).await?;
     let tokens: usize = all.iter().map(|one| one.tokens).sum();
     let vector = |one: Embedding| Vectors { values: one.values, width: None };
     large(Answered {
@@ -108,10 +117,11 @@ pub(in crate::api) async fn embeddings(
     caller: Caller,
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
-    let (entry, keep) = keep::take(&app, &caller, &mut fields)?;
+    let keep::Asked { entry, name: asked, keep } = keep::take(&app, &caller, &mut fields)?;
     let text = fields.string("prompt")?.ok_or_else(|| fields.missing("prompt", "a string"))?;
+    finish(&mut fields)?;
     entry.keep(keep);
-    let all = run(&app, &caller, &entry.config.name, vec![text], None, true).await?;
+    let all = run(&app, &caller, &asked, vec![text], None, true).await?;
     let values = all.into_iter().next().map(|one| one.values).unwrap_or_default();
     Ok(Answer(json!({"embedding": values})))
 }

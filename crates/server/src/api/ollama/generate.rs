@@ -26,6 +26,7 @@ use crate::{
     app::{App, Caller, Json},
     error::ApiError,
     generate::{self, ChatRequest, Context, Piece, ReplyRun, TokenRun},
+    input::extras,
     models::{Entry, Keep},
     wire::{Format, Part, Sink, WholeCalls, grow, respond, send},
 };
@@ -52,7 +53,7 @@ pub(in crate::api) async fn chat(
     caller: Caller,
     Json(mut fields): Json,
 ) -> Result<Response, ApiError> {
-    let (entry, keep) = keep::take(&app, &caller, &mut fields)?;
+    let keep::Asked { entry, name: asked, keep } = keep::take(&app, &caller, &mut fields)?;
     let messages = messages(&mut fields)?;
     if messages.is_empty() {
         let mut line = load(&app, &entry, keep).await?;
@@ -64,9 +65,10 @@ pub(in crate::api) async fn chat(
     (chat.enable_thinking, chat.reasoning_effort) = think(&mut fields)?;
     let mut request = ChatRequest::new(chat, options(&mut fields)?);
     request.take_tools(&mut fields)?;
+    fields.finish(&[extras::ANY, extras::OLLAMA, &["stream_options"]])?;
     entry.keep(keep);
     let name = entry.config.name.clone();
-    let form = Form { name, streams, shown: Shown::Chat, compiles: request.compiles() };
+    let form = Form { asked, name, streams, shown: Shown::Chat, compiles: request.compiles() };
     let start = move |context: &Context| Ok(request.start(context)?.pop());
     answer(&app, &caller, form, start).await
 }
@@ -77,7 +79,7 @@ pub(in crate::api) async fn generate(
     caller: Caller,
     Json(mut fields): Json,
 ) -> Result<Response, ApiError> {
-    let (entry, keep) = keep::take(&app, &caller, &mut fields)?;
+    let keep::Asked { entry, name: asked, keep } = keep::take(&app, &caller, &mut fields)?;
     let prompt = fields.string("prompt")?.unwrap_or_default();
     if prompt.is_empty() {
         let mut line = load(&app, &entry, keep).await?;
@@ -97,11 +99,20 @@ pub(in crate::api) async fn generate(
     }
     let (thinks, effort) = think(&mut fields)?;
     let before = fields.ids("context")?.unwrap_or_default();
+    if raw {
+        let given = [("system", system.is_some()), ("context", !before.is_empty())];
+        if let Some((field, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+            let message =
+                format!("{field} is there and raw true, expected the whole text in prompt");
+            return Err(ApiError::field(field, message));
+        }
+    }
     let options = options(&mut fields)?;
+    fields.finish(&[extras::ANY, extras::OLLAMA, &["stream_options"]])?;
     entry.keep(keep);
     let name = entry.config.name.clone();
     if raw || suffix.is_some() {
-        let form = Form { name, streams, shown: Shown::Text, compiles: options.compiles() };
+        let form = Form { asked, name, streams, shown: Shown::Text, compiles: options.compiles() };
         let start = move |context: &Context| {
             let lease = &context.lease;
             let prompt = match suffix {
@@ -119,7 +130,7 @@ pub(in crate::api) async fn generate(
     (chat.enable_thinking, chat.reasoning_effort) = (thinks, effort);
     let mut request = ChatRequest::new(chat, options);
     request.before = before;
-    let form = Form { name, streams, shown: Shown::Text, compiles: request.compiles() };
+    let form = Form { asked, name, streams, shown: Shown::Text, compiles: request.compiles() };
     let start = move |context: &Context| Ok(request.start(context)?.pop());
     answer(&app, &caller, form, start).await
 }
@@ -135,6 +146,8 @@ enum Shown {
 
 /// The form of an answer.
 struct Form {
+    /// The name of the model in the request.
+    asked: String,
     /// The model's name.
     name: String,
     streams: bool,
@@ -147,11 +160,11 @@ struct Form {
 async fn answer(
     app: &App,
     caller: &Caller,
-    Form { name, streams, shown, compiles }: Form,
+    Form { asked, name, streams, shown, compiles }: Form,
     start: impl FnOnce(&Context) -> Result<Option<ReplyRun>, ApiError> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let begun = Instant::now();
-    let lease = app.registry.lease(Some(&name)).await?;
+    let lease = app.registry.lease(Some(&asked)).await?;
     let context = app.context(lease, caller, None);
     let Some(reply) = generate::starting(compiles, move || start(&context)).await? else {
         return Err(ApiError::internal("the request has no reply"));

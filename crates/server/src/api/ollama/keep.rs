@@ -12,14 +12,19 @@ use crate::{
     models::{Entry, Keep, Kind},
 };
 
+/// The model of a request.
+pub(super) struct Asked {
+    pub(super) entry: Arc<Entry>,
+    /// Its name in the request, which may be that of an adapter.
+    pub(super) name: String,
+    pub(super) keep: Keep,
+}
+
 /// Takes the model of a request, and `keep_alive`, out of a body. The value has no effect where the
 /// caller may not unload models.
-pub(super) fn take(
-    app: &App,
-    caller: &Caller,
-    fields: &mut Fields,
-) -> Result<(Arc<Entry>, Keep), ApiError> {
-    let entry = app.registry.find(Some(&model(fields)?), Kind::Text)?;
+pub(super) fn take(app: &App, caller: &Caller, fields: &mut Fields) -> Result<Asked, ApiError> {
+    let name = model(fields)?;
+    let entry = app.registry.find_exact(&name, Kind::Text)?;
     let expected = "seconds, or a time such as 5m or -1";
     let keep = match fields.take("keep_alive") {
         None => app.registry.keep(),
@@ -29,10 +34,8 @@ pub(super) fn take(
             .ok_or_else(|| fields.wrong("keep_alive", &Value::String(text), expected))?,
         Some(other) => return Err(fields.wrong("keep_alive", &other, expected)),
     };
-    match app.config.may_administer(caller.key) {
-        true => Ok((entry, keep)),
-        false => Ok((entry, app.registry.keep())),
-    }
+    let keep = if app.config.may_administer(caller.key) { keep } else { app.registry.keep() };
+    Ok(Asked { entry, name, keep })
 }
 
 /// A time; a negative one is without end.

@@ -11,6 +11,7 @@ use super::request::model;
 use crate::{
     app::{App, Json},
     error::ApiError,
+    input::extras,
     models::{Entry, Kind, ModelFile},
 };
 
@@ -107,7 +108,8 @@ pub(in crate::api) async fn show(
 ) -> Result<Answer<Value>, ApiError> {
     let name = model(&mut fields)?;
     let verbose = fields.boolean("verbose")?.unwrap_or(false);
-    let entry = app.registry.find(Some(&name), Kind::Text)?;
+    fields.finish(&[extras::ANY, &["options", "system", "template"]])?;
+    let entry = app.registry.find_exact(&name, Kind::Text)?;
     let served = app.registry.load(&entry).await?;
     let model = served.model()?;
     let checkpoint = model.checkpoint();

@@ -15,6 +15,7 @@ use crate::{
     app::{App, Json},
     error::ApiError,
     generate::blocking,
+    input::extras,
     pulls::{Pulls, State as Pull, refusal},
     wire::{Format, respond},
 };
@@ -37,6 +38,7 @@ pub(in crate::api) async fn pull(
     let name = model(&mut fields)?;
     let streams = fields.boolean("stream")?.unwrap_or(true);
     fields.boolean("insecure")?;
+    fields.finish(&[extras::ANY, &["username", "password"]])?;
     let pulls = pulls(&app)?;
     let reference: Reference = name.parse().map_err(|error| refusal(&error))?;
     if pulls.hub().settings().offline {
@@ -44,7 +46,8 @@ pub(in crate::api) async fn pull(
     }
     let offer = {
         let app = Arc::clone(&app);
-        move |config| app.registry.add(config)
+        let name = name.clone();
+        move |config| app.registry.add(config, &name)
     };
     let mut waiting = pulls.start(app.config.device, reference, offer)?;
     let last = |whole: &mut Value, frame: &Value| *whole = frame.clone();
@@ -93,6 +96,7 @@ pub(in crate::api) async fn remove(
     Json(mut fields): Json,
 ) -> Result<Response, ApiError> {
     let name = model(&mut fields)?;
+    fields.finish(&[extras::ANY])?;
     let hub = Arc::clone(pulls(&app)?.hub());
     let entry = app.registry.remove(&name)?;
     entry.unload().await;

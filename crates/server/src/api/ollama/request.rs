@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::{
     error::ApiError,
     generate::{self, Options, Output},
-    input::Fields,
+    input::{Fields, extras},
 };
 
 /// The name of a model without the tag that Ollama's clients add.
@@ -26,6 +26,7 @@ pub(super) fn options(fields: &mut Fields) -> Result<Options, ApiError> {
     let count = given.integer("num_predict", -2..=i64::from(u32::MAX))?;
     options.max_tokens = count.and_then(|count| usize::try_from(count).ok()).filter(|&n| n > 0);
     given.integer("num_ctx", 0..=i64::from(u32::MAX))?;
+    given.finish(&[extras::OLLAMA_OPTIONS])?;
     options.output = match fields.take("format") {
         None => Output::Text,
         Some(Value::String(word)) if word.is_empty() => Output::Text,

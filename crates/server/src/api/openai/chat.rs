@@ -17,7 +17,7 @@ use crate::{
     app::{App, Caller, Json},
     error::{ApiError, Shape},
     generate::{self, ChatRequest, Options, Piece, ReplyRun},
-    input::Fields,
+    input::{Fields, extras, metadata},
     wire::{Format, Sink, grow, new_id, respond, send},
 };
 
@@ -83,7 +83,7 @@ fn refuse(fields: &mut Fields) -> Result<(), ApiError> {
         fields.string(name)?;
     }
     fields.boolean("store")?;
-    fields.object("metadata")?;
+    metadata(fields)?;
     Ok(())
 }
 
@@ -92,7 +92,9 @@ fn prediction(fields: &mut Fields) -> Result<Option<String>, ApiError> {
     const EXPECTED: &str = "a string or a list of parts of type text";
     let Some(mut given) = fields.object("prediction")? else { return Ok(None) };
     given.choice("type", &["content"])?;
-    match given.take("content") {
+    let content = given.take("content");
+    given.finish(&[])?;
+    match content {
         None => Err(given.missing("content", EXPECTED)),
         Some(Value::String(text)) => Ok(Some(text)),
         Some(Value::Array(parts)) => {
@@ -113,10 +115,23 @@ fn prediction(fields: &mut Fields) -> Result<Option<String>, ApiError> {
     }
 }
 
-/// Takes the ways to say whether and how much the model reasons out of a body.
+/// Takes the ways to say whether and how much the model reasons out of a body: those of OpenAI,
+/// OpenRouter (`reasoning`), DeepSeek and GLM (`thinking`), and Qwen (`enable_thinking`).
 fn take_thinking(chat: &mut Chat, fields: &mut Fields) -> Result<(), ApiError> {
     if let Some(effort) = fields.choice("reasoning_effort", &generate::EFFORTS)? {
         generate::set_effort(chat, effort);
+    }
+    if let Some(mut reasoning) = fields.object("reasoning")? {
+        if let Some(effort) = reasoning.choice("effort", &generate::EFFORTS)? {
+            generate::set_effort(chat, effort);
+        }
+        if let Some(enabled) = reasoning.boolean("enabled")? {
+            chat.enable_thinking = Some(enabled);
+        }
+        reasoning.finish(&[extras::REASONING])?;
+    }
+    if let Some(enable) = generate::thinking(fields)? {
+        chat.enable_thinking = Some(enable);
     }
     if let Some(enable) = fields.boolean("enable_thinking")? {
         chat.enable_thinking = Some(enable);
@@ -134,21 +149,24 @@ pub(in crate::api) async fn create(
     let request = take(&app, &mut fields)?;
     let streams = fields.boolean("stream")?.unwrap_or(false);
     let usage = include_usage(&mut fields)?;
+    fields.finish(&[extras::ANY, extras::TEXT])?;
     let lease = app.registry.lease(model.as_deref()).await?;
     let context = app.context(lease, &caller, request.options.cache_salt.as_deref());
     let head = json!({
         "id": new_id("chatcmpl-"), "object": "chat.completion.chunk", "created": now(),
         "model": context.lease.name, "system_fingerprint": context.lease.fingerprint(),
     });
-    let replies = generate::starting(request.compiles(), move || request.start(&context)).await?;
+    let (replies, batch) =
+        generate::starting(request.compiles(), move || request.batch(&context)).await?;
     let keep_alive = app.config.limits.keep_alive;
     respond(streams, Format::Events(Shape::OpenAi), keep_alive, join, |frames| async move {
-        let each = replies.into_iter().enumerate().map(|(index, reply)| {
-            let (frames, head) = (frames.clone(), head.clone());
+        let mut next = 0..;
+        let run = |reply| {
+            let (frames, head, index) = (frames.clone(), head.clone(), next.next().unwrap_or(0));
             let chunks = Chunks { head, index, ..Chunks::default() };
             async move { send(reply, chunks, &frames).await.map(|chunks| chunks.count) }
-        });
-        let count = run_all(each.collect::<Vec<_>>()).await?;
+        };
+        let count = run_all(replies, batch, run).await?;
         if usage || !streams {
             frames.usage(head, count.json()).await?;
         }

@@ -1,6 +1,6 @@
 //! Completions: texts after prompts.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::{extract::State, response::Response};
 use pelton::{Prompt, PromptToken, chat::Event};
@@ -16,8 +16,8 @@ use super::{
 use crate::{
     app::{App, Caller, Json},
     error::{ApiError, Shape},
-    generate::{self, Context, LogToken, Options, Piece, ReplyRun, TokenRun},
-    input::Fields,
+    generate::{self, Batch, Context, LogToken, Options, Piece, ReplyRun, TokenRun},
+    input::{Fields, extras, metadata},
     wire::{Broken, Format, Frames, Sink, grow, new_id, respond, send},
 };
 
@@ -46,6 +46,15 @@ enum Scored {
     Own(watch::Sender<Arc<[PromptToken]>>),
     /// From the request of the first text of the prompt.
     First(watch::Receiver<Arc<[PromptToken]>>),
+}
+
+/// A prompt whose texts are submitted.
+struct Planned {
+    tokens: Vec<u32>,
+    echo: String,
+    /// The two ends of the way of its log-probabilities from its first text to the others.
+    own: Mutex<Option<watch::Sender<Arc<[PromptToken]>>>>,
+    first: Option<watch::Receiver<Arc<[PromptToken]>>>,
 }
 
 /// One text that is generated, with the text and the log-probabilities of its prompt.
@@ -88,7 +97,9 @@ impl Request {
         }
         prompts::check_batch(app, "prompt", prompts.len().saturating_mul(best_of))?;
         fields.string("user")?;
+        metadata(fields)?;
         let suffix = fields.string("suffix")?.filter(|suffix| !suffix.is_empty());
+        fields.finish(&[extras::ANY, extras::TEXT])?;
         Ok(Self { suffix, prompts, options, n, best_of, echo, stream, include_usage, log_probs })
     }
 
@@ -105,11 +116,16 @@ impl Request {
         }
     }
 
-    /// Submits all texts. Blocks for as long as that takes.
-    fn start(&self, context: &Context) -> Result<Vec<Text>, ApiError> {
+    /// How many log-probabilities each token of a prompt has in the answer, if any.
+    fn of_prompt(&self) -> Option<usize> {
+        self.options.log_probs.filter(|_| self.echo && self.log_probs)
+    }
+
+    /// Encodes the prompts and submits their texts, as far as the queue has room for them. Blocks for as
+    /// long as that takes.
+    fn start(self: &Arc<Self>, context: &Context) -> Result<(Vec<Text>, Batch<Text>), ApiError> {
         let model = context.lease.model()?;
-        let top = self.options.log_probs.filter(|_| self.echo && self.log_probs);
-        let mut texts = Vec::with_capacity(self.prompts.len() * self.best_of);
+        let mut planned = Vec::with_capacity(self.prompts.len());
         for prompt in &self.prompts {
             let tokens = self.tokens(context, prompt)?;
             let echo = match prompt {
@@ -117,40 +133,46 @@ impl Request {
                 Prompt::Text(text) => text.clone(),
                 _ => model.tokenizer()?.decode(&tokens, true),
             };
-            let (mut own, first) = match top {
+            let (own, first) = match self.of_prompt() {
                 Some(_) => {
                     let (sender, receiver) = watch::channel(Arc::default());
                     (Some(sender), Some(receiver))
                 }
                 None => (None, None),
             };
-            for i in 0..self.best_of {
-                let mut options = self.options.of_text(i, context);
-                options.prompt_logprobs = top.filter(|_| i == 0);
-                let options = generate::constrain(options, &self.options.output);
-                let scored = match (own.take(), &first) {
-                    (Some(own), _) => Scored::Own(own),
-                    (None, Some(first)) => Scored::First(first.clone()),
-                    (None, None) => Scored::No,
-                };
-                texts.push(Text {
-                    run: TokenRun::start(context, &tokens, &options)?,
-                    index: texts.len(),
-                    first: i == 0,
-                    echo: echo.clone(),
-                    scored,
-                });
-            }
+            planned.push(Planned { tokens, echo, own: Mutex::new(own), first });
         }
-        Ok(texts)
+        let (request, context) = (Arc::clone(self), context.clone());
+        let count = planned.len() * self.best_of;
+        let mut batch = Batch::new(count, self.options.compiles(), move |index| {
+            request.submit(&planned[index / request.best_of], index, &context)
+        });
+        Ok((batch.submit()?, batch))
+    }
+
+    /// Submits the text with a number.
+    fn submit(&self, prompt: &Planned, index: usize, context: &Context) -> Result<Text, ApiError> {
+        let i = index % self.best_of;
+        let mut options = self.options.of_text(i, context);
+        options.prompt_logprobs = self.of_prompt().filter(|_| i == 0);
+        let options = generate::constrain(options, &self.options.output);
+        let run = TokenRun::start(context, &prompt.tokens, &options)?;
+        let own = prompt.own.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let scored = match (own, &prompt.first) {
+            (Some(own), _) => Scored::Own(own),
+            (None, Some(first)) => Scored::First(first.clone()),
+            (None, None) => Scored::No,
+        };
+        Ok(Text { run, index, first: i == 0, echo: prompt.echo.clone(), scored })
     }
 }
 
 /// Takes `stream_options` out of a body.
 pub(super) fn include_usage(fields: &mut Fields) -> Result<bool, ApiError> {
-    let options = fields.object("stream_options")?;
-    Ok(options.map(|mut options| options.boolean("include_usage")).transpose()?.flatten()
-        == Some(true))
+    let Some(mut options) = fields.object("stream_options")? else { return Ok(false) };
+    let include = options.boolean("include_usage")?.unwrap_or(false);
+    options.finish(&[extras::STREAM_OPTIONS])?;
+    Ok(include)
 }
 
 /// `POST /v1/completions`
@@ -171,23 +193,22 @@ pub(in crate::api) async fn create(
     });
     let (best_of, n) = (request.best_of, request.n);
     let started = context.clone();
-    let (request, texts) = generate::starting(request.options.compiles(), move || {
-        let texts = request.start(&started)?;
-        Ok((request, texts))
-    })
-    .await?;
+    let (streams, with_usage) = (request.stream, request.include_usage || !request.stream);
+    let log_probs = request.log_probs;
+    let request = Arc::new(request);
+    let (texts, batch) =
+        generate::starting(request.options.compiles(), move || request.start(&started)).await?;
     let keep_alive = app.config.limits.keep_alive;
-    let streams = request.stream;
     let join = move |body: &mut Value, chunk: &Value| join(body, chunk, best_of, n);
     respond(streams, Format::Events(Shape::OpenAi), keep_alive, join, |frames| async move {
-        let each = texts.into_iter().map(|text| {
-            let log_probs = request.log_probs.then(TextLogProbs::default);
+        let run = |text: Text| {
+            let log_probs = log_probs.then(TextLogProbs::default);
             let (head, ranked) = (head.clone(), best_of > n);
             let chunks = Chunks { head, log_probs, ranked, ..Chunks::of(&text) };
             text.send(chunks, frames.clone(), context.clone())
-        });
-        let count = run_all(each.collect::<Vec<_>>()).await?;
-        if request.include_usage || !streams {
+        };
+        let count = run_all(texts, batch, run).await?;
+        if with_usage {
             frames.usage(head, count.json()).await?;
         }
         Ok(frames.done().await?)

@@ -16,6 +16,7 @@ use crate::{
     app::{App, Caller, Json},
     error::ApiError,
     generate,
+    input::extras,
 };
 
 #[derive(Serialize)]
@@ -52,6 +53,7 @@ pub(in crate::api) async fn create(
     let mut options = EmbedOptions::default();
     options.dimensions = fields.count("dimensions", 1)?;
     options.normalize = fields.boolean("normalize")?.unwrap_or(true);
+    fields.finish(&[extras::ANY, extras::VECTORS])?;
     let lease = app.registry.lease(model.as_deref()).await?;
     let context = app.context(lease, &caller, None);
     let name = context.lease.name.clone();

@@ -12,6 +12,7 @@ use crate::{
     app::{App, Json},
     config::lora_name,
     error::ApiError,
+    input::extras,
     models::{Entry, Kind},
 };
 
@@ -67,6 +68,7 @@ pub(in crate::api) async fn load(
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
     let name = fields.string("model")?;
+    fields.finish(&[extras::ANY])?;
     let entry = app.registry.find(name.as_deref(), Kind::Text)?;
     app.registry.load(&entry).await?;
     Ok(Answer(json!({"success": true, "model": entry.config.name, "status": entry.state()})))
@@ -78,6 +80,7 @@ pub(in crate::api) async fn unload(
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
     let name = fields.string("model")?;
+    fields.finish(&[extras::ANY])?;
     let entry = app.registry.find(name.as_deref(), Kind::Text)?;
     let unloaded = entry.unload().await;
     Ok(Answer(json!({"success": true, "model": entry.config.name, "unloaded": unloaded})))

@@ -15,7 +15,7 @@ const EXPECTED: &str = "a string, a list of strings, a list of token ids or a li
 pub(in crate::api) fn take(
     app: &App,
     fields: &mut Fields,
-    name: &str,
+    name: &'static str,
 ) -> Result<Vec<Prompt>, ApiError> {
     let value = fields.take(name).ok_or_else(|| fields.missing(name, EXPECTED))?;
     let path = fields.at(name);

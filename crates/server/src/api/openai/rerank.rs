@@ -11,7 +11,7 @@ use crate::{
     app::{App, Caller, Json},
     error::ApiError,
     generate,
-    input::Fields,
+    input::{Fields, extras},
 };
 
 /// The documents: texts, or objects with a text.
@@ -45,6 +45,7 @@ pub(in crate::api) async fn create(
     let top = fields.count("top_n", 1)?.unwrap_or(usize::MAX);
     let show = fields.boolean("return_documents")?.unwrap_or(false);
     let raw = fields.boolean("raw_scores")?.unwrap_or(false);
+    fields.finish(&[extras::ANY, extras::VECTORS])?;
     let lease = app.registry.lease(model.as_deref()).await?;
     let context = app.context(lease, &caller, None);
     let options = RerankOptions::default().raw(raw);

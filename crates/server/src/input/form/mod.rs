@@ -1,21 +1,23 @@
 //! Forms with a file (`multipart/form-data`): texts become fields, the file stays in blocks.
 
 mod blocks;
+mod disposition;
 mod frames;
 mod texts;
 
 use axum::{
     extract::Request,
-    http::{StatusCode, header},
+    http::{HeaderValue, StatusCode, header},
 };
 use multer::Multipart;
 
 use self::{
     blocks::Blocks,
+    disposition::names,
     frames::{Frames, Taken},
     texts::{Texts, shown},
 };
-use super::{Bodies, Fields, Held};
+use super::{Bodies, Fields, Held, body::plain};
 use crate::{config::Limits, error::ApiError};
 
 /// The most bytes of a text in a form.
@@ -24,6 +26,8 @@ const TEXT: usize = 64 << 10;
 const PARTS: usize = 64;
 /// Bytes that a form may have besides its file.
 const BESIDES: usize = 1 << 20;
+/// The part that is the file, with a file name or without.
+const FILE: &str = "file";
 /// The longest boundary, as RFC 2046 limits it.
 const BOUNDARY: usize = 70;
 
@@ -54,6 +58,7 @@ impl Form {
         bodies: &Bodies,
         limits: &Limits,
     ) -> Result<(Self, Held), ApiError> {
+        plain(&request)?;
         let boundary = boundary(&request)?;
         let most = limits.audio_bytes.saturating_add(BESIDES);
         let length = request.headers().get(header::CONTENT_LENGTH);
@@ -82,14 +87,8 @@ impl Form {
 
     /// The file, once.
     pub(crate) fn file(&mut self) -> Result<FormFile, ApiError> {
-        self.file.take().ok_or_else(|| {
-            let error = self.fields.missing("file", "an audio file as a part of the form");
-            if self.fields.has("file") {
-                let message = "file is a text, expected a file with a filename";
-                return ApiError::field("file", message);
-            }
-            error
-        })
+        let missing = || self.fields.missing(FILE, "an audio file as a part of the form");
+        self.file.take().ok_or_else(missing)
     }
 }
 
@@ -135,11 +134,12 @@ async fn parts(
         if count > PARTS {
             return Err(ApiError::invalid(format!("the form has more than {PARTS} parts")));
         }
-        let Some(name) = field.name().map(str::to_owned) else {
+        let disposition = field.headers().get(header::CONTENT_DISPOSITION);
+        let names = names(disposition.map(HeaderValue::as_bytes).unwrap_or_default());
+        let Some(name) = names.field else {
             return Err(ApiError::invalid("a part of the form has no name"));
         };
-        // clients write texts without a file name
-        let Some(of_file) = field.file_name().map(str::to_owned).filter(|_| name == "file") else {
+        if name != FILE {
             let mut text = Vec::new();
             while let Some(bytes) = field.chunk().await.map_err(broken)? {
                 taken.reset();
@@ -152,7 +152,9 @@ async fn parts(
             }
             texts.add(&name, text)?;
             continue;
-        };
+        }
+        // some clients give the file no name
+        let of_file = names.file.filter(|name| !name.is_empty()).unwrap_or(name);
         if file.is_some() {
             let message = "the form has two parts named file, expected one file";
             return Err(ApiError::field("file", message));

@@ -8,14 +8,24 @@ use serde_json::{Value, json};
 use super::{
     super::{log_probs, usage::now},
     build::Builder,
-    request::take,
+    request::{Request, take},
 };
 use crate::{
     app::{App, Caller, Json},
     error::{ApiError, Shape},
     generate::{self, Piece, ReplyRun},
+    input::Fields,
+    store::Item,
     wire::{Format, Sink, respond, send},
 };
+
+/// The request of a body, whose memory is counted with that of the stored items that it names.
+async fn of_body(app: &Arc<App>, caller: &Caller, mut fields: Fields) -> Result<Request, ApiError> {
+    let (stored, key) = (Arc::clone(app), caller.key);
+    let request = generate::blocking(move || take(&mut fields, &stored.responses, key)).await?;
+    caller.usage.hold(app.bodies.values(request.memory).await?);
+    Ok(request)
+}
 
 /// `POST /v1/responses`
 pub(in crate::api) async fn create(
@@ -24,7 +34,7 @@ pub(in crate::api) async fn create(
     Json(mut fields): Json,
 ) -> Result<Response, ApiError> {
     let model = fields.string("model")?;
-    let request = take(&mut fields, &app.responses, caller.key)?;
+    let request = of_body(&app, &caller, fields).await?;
     let lease = app.registry.lease(model.as_deref()).await?;
     let salt = request.chat.options.cache_salt.clone();
     let context = app.context(lease, &caller, salt.as_deref());
@@ -52,7 +62,7 @@ pub(in crate::api) async fn input_tokens(
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
     let model = fields.string("model")?;
-    let chat = take(&mut fields, &app.responses, caller.key)?.chat;
+    let chat = of_body(&app, &caller, fields).await?.chat;
     let lease = app.registry.lease(model.as_deref()).await?;
     generate::blocking(move || {
         let tokens = lease.encode(&chat.render(&lease)?.prompt)?;
@@ -66,14 +76,14 @@ struct Keep {
     app: Arc<App>,
     key: Option<usize>,
     /// The items before the response; `None` if nothing is to be stored.
-    items: Option<Vec<Value>>,
+    items: Option<Vec<Item>>,
 }
 
 impl Keep {
     fn store(self, response: &Value) {
         let Some(mut items) = self.items else { return };
-        items.extend(response["output"].as_array().cloned().unwrap_or_default());
-        self.app.responses.add(self.key, response.clone(), items);
+        items.extend(response["output"].as_array().into_iter().flatten().map(Item::new));
+        self.app.responses.add(self.key, response, items);
     }
 }
 

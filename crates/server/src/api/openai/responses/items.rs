@@ -3,13 +3,39 @@
 use pelton::chat::{Message, ToolCall};
 use serde_json::{Value, json};
 
-use crate::{error::ApiError, generate, input::Fields, store::Store};
+use crate::{
+    error::ApiError,
+    generate,
+    input::{Fields, cost_max, extras},
+    store::{Item, Store},
+};
 
 /// The items of a conversation.
 pub(super) struct Items {
     pub(super) all: Vec<Value>,
     /// Those at the beginning that are not of the body.
     stored: usize,
+    /// The memory of the values that are not of the body, in bytes.
+    pub(super) cost: usize,
+}
+
+/// The memory that stored items may take in a request, of which so much is taken: that of a body.
+struct Room(usize);
+
+impl Room {
+    /// Parses a stored item, which the field at `path` names.
+    fn take(&mut self, item: &Item, path: &str) -> Result<Value, ApiError> {
+        let most = cost_max(0);
+        self.0 = self.0.saturating_add(item.cost());
+        if self.0 > most {
+            let message = format!(
+                "{path} names stored items that take more than {most} bytes in all, expected a shorter \
+                 conversation"
+            );
+            return Err(ApiError::field(path, message));
+        }
+        Ok(item.value())
+    }
 }
 
 /// Takes the items of a conversation: those of an earlier response, and the input, whose references
@@ -21,45 +47,62 @@ pub(super) fn take(
     key: Option<usize>,
 ) -> Result<Items, ApiError> {
     const EXPECTED: &str = "a string or a list of items";
-    let mut all = match previous {
-        None => Vec::new(),
-        Some(id) => store.response(key, id).ok_or_else(|| {
+    const PREVIOUS: &str = "previous_response_id";
+    let (mut all, mut room) = (Vec::new(), Room(0));
+    if let Some(id) = previous {
+        let stored = store.response(key, id).ok_or_else(|| {
             let message = format!(
                 "the response {id:?} is not stored (any more), expected all items in input"
             );
-            ApiError::field("previous_response_id", message).code("previous_response_not_found")
-        })?,
-    };
+            ApiError::field(PREVIOUS, message).code("previous_response_not_found")
+        })?;
+        for item in &stored {
+            all.push(room.take(item, PREVIOUS)?);
+        }
+    }
     let stored = all.len();
     match fields.take("input") {
         None => return Err(fields.missing("input", EXPECTED)),
         Some(Value::String(text)) => all.push(json!({"role": "user", "content": text})),
         Some(Value::Array(list)) if !list.is_empty() => {
             for (i, item) in list.into_iter().enumerate() {
-                all.push(resolve(item, i, store, key)?);
+                all.push(resolve(item, i, store, key, &mut room)?);
             }
         }
         Some(other) => return Err(fields.wrong("input", &other, EXPECTED)),
     }
-    Ok(Items { all, stored })
+    Ok(Items { all, stored, cost: room.0 })
 }
 
 /// The item that a reference names; other items as they are.
-fn resolve(item: Value, i: usize, store: &Store, key: Option<usize>) -> Result<Value, ApiError> {
+fn resolve(
+    item: Value,
+    i: usize,
+    store: &Store,
+    key: Option<usize>,
+    room: &mut Room,
+) -> Result<Value, ApiError> {
+    let path = format!("input[{i}].id");
     let id = item.get("id").and_then(Value::as_str);
     match (item.get("type").and_then(Value::as_str), id) {
-        (Some("item_reference"), Some(id)) => store.item(key, id).ok_or_else(|| {
-            let message = format!(
-                "the item {id:?} is not stored (any more), expected the item itself in input"
-            );
-            ApiError::field(format!("input[{i}].id"), message)
-        }),
+        (Some("item_reference"), Some(id)) => match store.item(key, id) {
+            Some(stored) => room.take(&stored, &path),
+            None => {
+                let message = format!(
+                    "the item {id:?} is not stored (any more), expected the item itself in input"
+                );
+                Err(ApiError::field(path, message))
+            }
+        },
         (Some("item_reference"), None) => {
-            let message = format!("input[{i}].id is missing, expected the id of an item");
-            Err(ApiError::field(format!("input[{i}].id"), message))
+            let message = format!("{path} is missing, expected the id of an item");
+            Err(ApiError::field(path, message))
         }
         // a reference may have an id alone
-        (None, Some(id)) if item.get("role").is_none() => Ok(store.item(key, id).unwrap_or(item)),
+        (None, Some(id)) if item.get("role").is_none() => match store.item(key, id) {
+            Some(stored) => room.take(&stored, &path),
+            None => Ok(item),
+        },
         _ => Ok(item),
     }
 }
@@ -92,6 +135,7 @@ pub(super) fn read(items: &Items, messages: &mut Vec<Message>) -> Result<(), Api
             "function_call" => {
                 let arguments = item.string("arguments")?.unwrap_or_default();
                 call(&mut item, None, arguments.into(), &mut reasoning, messages)?;
+                item.finish(&[extras::ITEM])?;
             }
             "custom_tool_call" => {
                 let input = item.string("input")?.unwrap_or_default();
@@ -162,7 +206,7 @@ fn result(item: &mut Fields, messages: &mut Vec<Message>) -> Result<(), ApiError
 }
 
 /// A string, or the texts of a list of parts, with placeholders for parts without one.
-fn texts(item: &mut Fields, name: &str) -> Result<String, ApiError> {
+fn texts(item: &mut Fields, name: &'static str) -> Result<String, ApiError> {
     match item.take(name) {
         None => Ok(String::new()),
         Some(Value::String(text)) => Ok(text),

@@ -7,9 +7,12 @@ use super::items;
 use crate::{
     error::ApiError,
     generate::{self, ChatRequest, Options, decimal, response_format},
-    input::Fields,
-    store::Store,
+    input::{Fields, cost_of, extras, metadata},
+    store::{Item, Store},
 };
+
+/// Copies of the echo at the same time: in the response, and in two events of it.
+const ECHOES: usize = 3;
 
 /// A request for a response, and what the response repeats of it.
 pub(super) struct Request {
@@ -17,7 +20,10 @@ pub(super) struct Request {
     pub(super) echo: Map<String, Value>,
     pub(super) stream: bool,
     /// All items of the conversation, for the store; `None` if it is not to be stored.
-    pub(super) items: Option<Vec<Value>>,
+    pub(super) items: Option<Vec<Item>>,
+    /// The memory of values beside those of the body, in bytes: stored items, and copies of the echo in
+    /// the response and in its events.
+    pub(super) memory: usize,
 }
 
 /// Takes a request out of a body. `key` is whose stored responses it may name.
@@ -66,6 +72,7 @@ pub(super) fn take(
         for name in ["summary", "generate_summary"] {
             reasoning.choice(name, &["auto", "concise", "detailed", "none"])?;
         }
+        reasoning.finish(&[extras::REASONING])?;
     }
     if let Some(effort) = effort {
         generate::set_effort(&mut chat, effort);
@@ -78,24 +85,30 @@ pub(super) fn take(
             options.output = response_format(&mut given)?;
         }
         text.choice("verbosity", &["low", "medium", "high"])?;
+        text.finish(&[])?;
     }
     keep("text", json!({"format": format}));
     // nothing is cut without a word, whatever is asked for
     fields.choice("truncation", &["auto", "disabled"])?;
     keep("truncation", "disabled".into());
-    let metadata = fields.object("metadata")?;
-    keep("metadata", Value::Object(metadata.unwrap_or_default().rest()));
+    keep("metadata", Value::Object(metadata(fields)?));
     for name in ["user", "safety_identifier", "prompt_cache_key", "service_tier"] {
         keep(name, fields.string(name)?.into());
     }
     let stores = fields.boolean("store")?.unwrap_or(true);
     keep("store", stores.into());
-    fields.object("stream_options")?;
+    if let Some(options) = fields.object("stream_options")? {
+        options.finish(&[extras::STREAM_OPTIONS])?;
+    }
     fields.count("max_tool_calls", 0)?;
     let mut request = ChatRequest::new(chat, options);
     tools(fields, &mut request, &mut keep)?;
     let stream = fields.boolean("stream")?.unwrap_or(false);
-    Ok(Request { chat: request, echo, stream, items: stores.then_some(items.all) })
+    fields.finish(&[extras::ANY, extras::TEXT, extras::RESPONSES])?;
+    let echoed: usize = echo.values().map(cost_of).sum();
+    let memory = items.cost.saturating_add(echoed.saturating_mul(ECHOES));
+    let items = stores.then(|| items.all.iter().map(Item::new).collect());
+    Ok(Request { chat: request, echo, stream, items, memory })
 }
 
 /// Takes the tools, whose functions have no object of their own here.
@@ -106,13 +119,13 @@ fn tools(
 ) -> Result<(), ApiError> {
     let tools = fields.list("tools")?.unwrap_or_default();
     keep("tools", tools.clone().into());
-    let mut rewritten = Vec::new();
+    let (mut rewritten, mut left_out) = (Vec::new(), 0);
     for (i, tool) in tools.into_iter().enumerate() {
         let mut one = Fields::of(format!("tools[{i}]"), tool)?;
         let kind = one.string("type")?.unwrap_or_default();
         if kind != "function" {
             // tools of the provider, such as a web search, are not ours
-            tracing::warn!(kind, "a tool is left out: it is no function");
+            left_out += 1;
             continue;
         }
         // in the order of chats, as templates print it
@@ -123,6 +136,9 @@ fn tools(
         }
         function.extend(rest);
         rewritten.push(json!({"type": "function", "function": function}));
+    }
+    if left_out > 0 {
+        tracing::debug!(left_out, "tools are left out: they are no functions");
     }
     let choice = fields.take("tool_choice");
     keep("tool_choice", choice.clone().unwrap_or_else(|| "auto".into()));

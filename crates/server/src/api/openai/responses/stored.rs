@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::{
     Json as Answer,
     extract::{Path, State},
-    http::StatusCode,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
 
@@ -26,8 +27,10 @@ pub(in crate::api) async fn read(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
-) -> Result<Answer<Value>, ApiError> {
-    app.responses.body(caller.key, &id).map(Answer).ok_or_else(|| unknown(&id))
+) -> Result<Response, ApiError> {
+    let body = app.responses.body(caller.key, &id).ok_or_else(|| unknown(&id))?;
+    let kind = HeaderValue::from_static("application/json");
+    Ok(([(header::CONTENT_TYPE, kind)], String::from(body)).into_response())
 }
 
 /// `DELETE /v1/responses/{id}`
