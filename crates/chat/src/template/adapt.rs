@@ -159,7 +159,8 @@ pub(super) fn number_calls(messages: &[Value]) -> Option<Vec<Value>> {
     // the calls that have no result: what they were named, and are
     let mut open: Vec<(Value, String)> = Vec::new();
     for message in &mut messages {
-        for call in message.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten()
+        for call in
+            message.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten()
         {
             let id = format!("{count:09}");
             count += 1;

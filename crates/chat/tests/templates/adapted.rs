@@ -251,16 +251,24 @@ fn identifiers_of_calls() {
     };
     let text = |ids: [Value; 2], results: [Value; 2]| {
         let [first, second] = ids.map(call);
-        let [one, two] = results.map(|id| json!({"role": "tool", "tool_call_id": id, "content": "x"}));
+        let [one, two] =
+            results.map(|id| json!({"role": "tool", "tool_call_id": id, "content": "x"}));
         let asked = json!({"role": "assistant", "content": null, "tool_calls": [first, second]});
-        rendered(&template(strict), &json!([{"role": "user", "content": "u"}, asked, one, two])).unwrap()
+        rendered(&template(strict), &json!([{"role": "user", "content": "u"}, asked, one, two]))
+            .unwrap()
     };
     let none = Value::Null;
     let in_order = "<call 000000000><call 000000001><result 000000000>x<result 000000001>x";
-    assert_eq!(text(["call_a".into(), "call_b".into()], ["call_a".into(), "call_b".into()]), in_order);
+    assert_eq!(
+        text(["call_a".into(), "call_b".into()], ["call_a".into(), "call_b".into()]),
+        in_order
+    );
     assert_eq!(text([none.clone(), none.clone()], [none.clone(), none.clone()]), in_order);
     let swapped = "<call 000000000><call 000000001><result 000000001>x<result 000000000>x";
-    assert_eq!(text(["call_a".into(), "call_b".into()], ["call_b".into(), "call_a".into()]), swapped);
+    assert_eq!(
+        text(["call_a".into(), "call_b".into()], ["call_b".into(), "call_a".into()]),
+        swapped
+    );
     let kept = "<call abcdefghi><call 123456789><result abcdefghi>x<result 123456789>x";
     assert_eq!(
         text(["abcdefghi".into(), "123456789".into()], ["abcdefghi".into(), "123456789".into()]),

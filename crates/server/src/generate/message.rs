@@ -69,7 +69,8 @@ pub(crate) fn left_out(path: &str, kind: &str) -> Result<String, ApiError> {
     match is_tool || LEFT_OUT.contains(&kind) {
         true => Ok(placeholder(kind)),
         false => {
-            let message = format!("{path}.type is {kind:?}, expected text or a known type of parts");
+            let message =
+                format!("{path}.type is {kind:?}, expected text or a known type of parts");
             Err(ApiError::field(path, message))
         }
     }
