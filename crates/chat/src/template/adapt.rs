@@ -150,6 +150,32 @@ fn join_contents(first: &Value, second: &Value) -> Value {
     }
 }
 
+/// Gives each call an identifier of nine digits, the form that templates of Mistral demand, and the results
+/// those of their calls: by the identifiers that they had, or else in their order. `None` if there are no
+/// calls.
+pub(super) fn number_calls(messages: &[Value]) -> Option<Vec<Value>> {
+    let mut messages = messages.to_vec();
+    let mut count = 0_usize;
+    // the calls that have no result: what they were named, and are
+    let mut open: Vec<(Value, String)> = Vec::new();
+    for message in &mut messages {
+        for call in
+            message.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten()
+        {
+            let id = format!("{count:09}");
+            count += 1;
+            open.push((call["id"].take(), id.clone()));
+            call["id"] = id.into();
+        }
+        if message["role"] == "tool" && !open.is_empty() {
+            let own = &message["tool_call_id"];
+            let at = open.iter().position(|(id, _)| !own.is_null() && id == own);
+            message["tool_call_id"] = open.remove(at.unwrap_or(0)).1.into();
+        }
+    }
+    (count > 0).then_some(messages)
+}
+
 /// Joins messages of the user, or of the assistant, that follow each other. `None` if there are none.
 pub(super) fn join_turns(messages: &[Value]) -> Option<Vec<Value>> {
     let mut joined: Vec<Value> = Vec::with_capacity(messages.len());

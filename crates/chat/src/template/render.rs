@@ -36,13 +36,14 @@ type Change = fn(&[Value]) -> Option<Vec<Value>>;
 /// The changes that are tried one after the other, each list at once.
 const CHANGES: &[&[Change]] = &[
     &[adapt::wrap_arguments],
+    &[adapt::number_calls],
     &[adapt::join_systems],
     &[adapt::join_turns],
     &[adapt::join_systems, adapt::join_turns],
     &[adapt::merge_system],
     &[adapt::merge_system, adapt::join_turns],
-    &[adapt::wrap_arguments, adapt::join_systems, adapt::join_turns],
-    &[adapt::wrap_arguments, adapt::merge_system, adapt::join_turns],
+    &[adapt::wrap_arguments, adapt::number_calls, adapt::join_systems, adapt::join_turns],
+    &[adapt::wrap_arguments, adapt::number_calls, adapt::merge_system, adapt::join_turns],
 ];
 
 /// The name of the template in its environment.

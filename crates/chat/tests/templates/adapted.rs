@@ -231,3 +231,47 @@ fn a_message_without_content_is_continued() {
         assert_eq!(text, "<|im_start|>user\na<|im_end|><|im_start|>assistant\n");
     }
 }
+
+/// Mistral's templates demand identifiers of nine characters, which other servers and Ollama's clients do not
+/// send.
+#[test]
+fn identifiers_of_calls() {
+    let strict = "{% for m in messages %}{% for c in m.tool_calls or [] %}\
+                  {% if c.id is not defined or c.id | length != 9 %}{{ raise_exception('id') }}{% endif %}\
+                  <call {{ c.id }}>{% endfor %}{% if m.role == 'tool' %}\
+                  {% if m.tool_call_id is not defined or m.tool_call_id | length != 9 %}\
+                  {{ raise_exception('id') }}{% endif %}<result {{ m.tool_call_id }}>{{ m.content }}{% endif %}\
+                  {% endfor %}";
+    let call = |id: Value| {
+        let mut call = json!({"type": "function", "function": {"name": "f", "arguments": {}}});
+        if !id.is_null() {
+            call["id"] = id;
+        }
+        call
+    };
+    let text = |ids: [Value; 2], results: [Value; 2]| {
+        let [first, second] = ids.map(call);
+        let [one, two] =
+            results.map(|id| json!({"role": "tool", "tool_call_id": id, "content": "x"}));
+        let asked = json!({"role": "assistant", "content": null, "tool_calls": [first, second]});
+        rendered(&template(strict), &json!([{"role": "user", "content": "u"}, asked, one, two]))
+            .unwrap()
+    };
+    let none = Value::Null;
+    let in_order = "<call 000000000><call 000000001><result 000000000>x<result 000000001>x";
+    assert_eq!(
+        text(["call_a".into(), "call_b".into()], ["call_a".into(), "call_b".into()]),
+        in_order
+    );
+    assert_eq!(text([none.clone(), none.clone()], [none.clone(), none.clone()]), in_order);
+    let swapped = "<call 000000000><call 000000001><result 000000001>x<result 000000000>x";
+    assert_eq!(
+        text(["call_a".into(), "call_b".into()], ["call_b".into(), "call_a".into()]),
+        swapped
+    );
+    let kept = "<call abcdefghi><call 123456789><result abcdefghi>x<result 123456789>x";
+    assert_eq!(
+        text(["abcdefghi".into(), "123456789".into()], ["abcdefghi".into(), "123456789".into()]),
+        kept
+    );
+}

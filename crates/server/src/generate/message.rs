@@ -7,7 +7,7 @@ use super::known::check_message;
 use crate::{error::ApiError, input::kind as kind_of};
 
 /// Messages from the JSON of chat APIs. A part that is no text becomes a placeholder; in the newest
-/// message, if that is the user's, it is refused.
+/// message, if that is the user's, it is refused. One of an unknown type is refused everywhere.
 pub(crate) fn messages(list: Vec<Value>, path: &str) -> Result<Vec<Message>, ApiError> {
     let count = list.len();
     let one = |(i, value)| message(value, &format!("{path}[{i}]"), i + 1 == count);
@@ -33,6 +33,51 @@ pub(crate) fn placeholder(kind: &str) -> String {
     format!("[{kind}: left out, this model reads text only]")
 }
 
+/// The types of parts that are no text, in all APIs: pictures, sounds, files, and what agents send of the
+/// turns of other models.
+const LEFT_OUT: [&str; 24] = [
+    "audio",
+    "audio_url",
+    "computer_screenshot",
+    "container_upload",
+    "document",
+    "file",
+    "image",
+    "image_file",
+    "image_url",
+    "input_audio",
+    "input_file",
+    "input_image",
+    "input_video",
+    "part",
+    "reasoning",
+    "redacted_thinking",
+    "resource",
+    "resource_link",
+    "search_result",
+    "thinking",
+    "tool_reference",
+    "tool_result",
+    "video",
+    "video_url",
+];
+
+/// The text in place of a part that is no text.
+///
+/// # Errors
+/// If its type is unknown: it could be a text that the model would miss.
+pub(crate) fn left_out(path: &str, kind: &str) -> Result<String, ApiError> {
+    let is_tool = kind.ends_with("_tool_result") || kind.ends_with("tool_use");
+    match is_tool || LEFT_OUT.contains(&kind) {
+        true => Ok(placeholder(kind)),
+        false => {
+            let message =
+                format!("{path}.type is {kind:?}, expected text or a known type of parts");
+            Err(ApiError::field(path, message))
+        }
+    }
+}
+
 /// The refusal of a part that is no text.
 pub(crate) fn no_text(path: &str, kind: &str) -> ApiError {
     let message = format!("{path}.type is {kind:?}, expected text: the model reads text only");
@@ -56,7 +101,7 @@ fn check_parts(content: &mut Content, path: &str, refuses: bool) -> Result<(), A
             "text" | "input_text" | "output_text" => part.get("text").cloned(),
             "refusal" => part.get("refusal").cloned(),
             _ if refuses => return Err(no_text(&path, &kind)),
-            _ => Some(placeholder(&kind).into()),
+            _ => Some(left_out(&path, &kind)?.into()),
         };
         let Some(text @ Value::String(_)) = text else {
             let message = format!("{path} has no text, expected a string");
@@ -90,6 +135,10 @@ mod tests {
                 "messages[0].content[0]",
             ),
             (json!([{"role": "user", "content": [{"type": "text"}]}]), "messages[0].content[0]"),
+            (
+                json!([{"role": "user", "content": [{"type": "foo", "text": "a"}]}, {"role": "user"}]),
+                "messages[0].content[0]",
+            ),
         ] {
             let error = messages(bad.as_array().unwrap().clone(), "messages").unwrap_err();
             assert_eq!(error.param.as_deref(), Some(param));

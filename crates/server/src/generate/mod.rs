@@ -23,7 +23,7 @@ pub(crate) use blocking::{BLOCKING_THREADS, blocking, starting};
 pub(crate) use chat::{ChatRequest, EFFORTS, set_effort, thinking};
 pub(crate) use constraint::constrain;
 pub(crate) use infill::infill_prompt;
-pub(crate) use message::{message, messages, no_text, placeholder};
+pub(crate) use message::{left_out, message, messages, no_text, placeholder};
 pub(crate) use options::response_format;
 pub(crate) use options::{Options, Output};
 pub(crate) use reply::LogToken;

@@ -5,6 +5,7 @@
 mod adapters;
 mod anthropic;
 mod audio;
+mod chats;
 mod clients;
 mod connections;
 mod constraints;

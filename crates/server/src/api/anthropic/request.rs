@@ -132,8 +132,14 @@ fn text(mut block: Fields, kind: &str, refuses: bool) -> Result<String, ApiError
             let blocks = block.list("content")?.unwrap_or_default();
             Ok(format!("{title}\n{}", texts(blocks, &path)?.join("\n")))
         }
-        _ if refuses => Err(generate::no_text(block.at("").trim_end_matches('.'), kind)),
-        _ => Ok(generate::placeholder(kind)),
+        _ => {
+            let path = block.at("");
+            let path = path.trim_end_matches('.');
+            match refuses {
+                true => Err(generate::no_text(path, kind)),
+                false => generate::left_out(path, kind),
+            }
+        }
     }
 }
 

@@ -107,9 +107,10 @@ fn resolve(
     }
 }
 
-/// Adds items to messages.
+/// Adds items to messages. Reasoning belongs to the turn of the assistant in which it comes: to the message
+/// or the call after it.
 pub(super) fn read(items: &Items, messages: &mut Vec<Message>) -> Result<(), ApiError> {
-    let mut reasoning = None;
+    let mut reasoning = Vec::new();
     for (number, value) in items.all.iter().enumerate() {
         let i = number.saturating_sub(items.stored);
         let mut item = Fields::of(format!("input[{i}]"), value.clone())?;
@@ -123,15 +124,14 @@ pub(super) fn read(items: &Items, messages: &mut Vec<Message>) -> Result<(), Api
                 }
                 let is_newest = number + 1 == items.all.len();
                 let mut message = generate::message(Value::Object(map), &path, is_newest)?;
-                if message.role == "assistant" {
-                    message.reasoning_content = reasoning.take();
+                match message.role == "assistant" {
+                    true => think(&mut message, &mut reasoning),
+                    // the turn of the assistant has ended without a message
+                    false => reasoning.clear(),
                 }
                 messages.push(message);
             }
-            "reasoning" => {
-                let text = texts(&mut item, "content")?;
-                reasoning = Some(text).filter(|text| !text.is_empty());
-            }
+            "reasoning" => reasoning.extend(thought(&mut item)?),
             "function_call" => {
                 let arguments = item.string("arguments")?.unwrap_or_default();
                 call(&mut item, None, arguments.into(), &mut reasoning, messages)?;
@@ -149,7 +149,9 @@ pub(super) fn read(items: &Items, messages: &mut Vec<Message>) -> Result<(), Api
             }
             kind if kind.ends_with("_output") => result(&mut item, messages)?,
             kind if kind.ends_with("_call") => {
-                messages.push(Message::new("assistant", generate::placeholder(kind)));
+                let mut message = Message::new("assistant", generate::placeholder(kind));
+                think(&mut message, &mut reasoning);
+                messages.push(message);
             }
             other => {
                 let message = format!(
@@ -168,7 +170,7 @@ fn call(
     item: &mut Fields,
     name: Option<&str>,
     arguments: Value,
-    reasoning: &mut Option<String>,
+    reasoning: &mut Vec<String>,
     messages: &mut Vec<Message>,
 ) -> Result<(), ApiError> {
     let id = item.string("call_id")?;
@@ -182,16 +184,44 @@ fn call(
     };
     let call = ToolCall::new(id, name, arguments);
     // the calls of one answer belong to one message
-    match messages.last_mut().filter(|last| last.role == "assistant") {
-        Some(last) => last.tool_calls.push(call),
-        None => {
-            let mut message = Message::new("assistant", "");
-            message.reasoning_content = reasoning.take();
-            message.tool_calls.push(call);
-            messages.push(message);
-        }
+    if messages.last().is_none_or(|last| last.role != "assistant") {
+        messages.push(Message::new("assistant", ""));
+    }
+    if let Some(last) = messages.last_mut() {
+        think(last, reasoning);
+        last.tool_calls.push(call);
     }
     Ok(())
+}
+
+/// Adds reasoning to the message of its turn.
+fn think(message: &mut Message, reasoning: &mut Vec<String>) {
+    if reasoning.is_empty() {
+        return;
+    }
+    let own = message.reasoning_content.take();
+    let all: Vec<String> = own.into_iter().chain(reasoning.drain(..)).collect();
+    message.reasoning_content = Some(all.join("\n"));
+}
+
+/// The text of a reasoning item: its content, or else its summary. One that is encrypted has none.
+fn thought(item: &mut Fields) -> Result<Option<String>, ApiError> {
+    for name in ["content", "summary"] {
+        let texts: Vec<String> = match item.take(name) {
+            None => Vec::new(),
+            Some(Value::String(text)) => vec![text],
+            Some(Value::Array(parts)) => {
+                let text = |part: &Value| part["text"].as_str().map(str::to_owned);
+                parts.iter().filter_map(text).collect()
+            }
+            Some(other) => return Err(item.wrong(name, &other, "a string or a list of parts")),
+        };
+        let text = texts.join("\n");
+        if !text.is_empty() {
+            return Ok(Some(text));
+        }
+    }
+    Ok(None)
 }
 
 /// Adds the output of a call.
@@ -211,11 +241,15 @@ fn texts(item: &mut Fields, name: &'static str) -> Result<String, ApiError> {
         None => Ok(String::new()),
         Some(Value::String(text)) => Ok(text),
         Some(Value::Array(parts)) => {
-            let text = |part: &Value| match part.get("text").and_then(Value::as_str) {
-                Some(text) => text.to_owned(),
-                None => generate::placeholder(part["type"].as_str().unwrap_or("part")),
+            let path = item.at(name);
+            let text = |(i, part): (usize, &Value)| match part.get("text").and_then(Value::as_str) {
+                Some(text) => Ok(text.to_owned()),
+                None => {
+                    let kind = part["type"].as_str().unwrap_or("part");
+                    generate::left_out(&format!("{path}[{i}]"), kind)
+                }
             };
-            let all: Vec<_> = parts.iter().map(text).collect();
+            let all: Vec<_> = parts.iter().enumerate().map(text).collect::<Result<_, _>>()?;
             Ok(all.join("\n"))
         }
         Some(other) => Err(item.wrong(name, &other, "a string or a list of parts")),
