@@ -64,7 +64,7 @@ impl Bodies {
                     map.insert(key, hostile::value(&mut rng, 0));
                 }
             }
-            bound(map, &mut rng);
+            bound(map, schema, &mut rng);
         }
         let mut body = body.to_string().into_bytes();
         if rng.u32(..100) < 5 {
@@ -151,7 +151,7 @@ impl Bodies {
 }
 
 /// Bounds the tokens of most requests, so that the storm is of requests and not of tokens.
-fn bound(map: &mut Map<String, Value>, rng: &mut Rng) {
+fn bound(map: &mut Map<String, Value>, schema: &Value, rng: &mut Rng) {
     if rng.u32(..100) < 2 {
         return;
     }
@@ -161,9 +161,14 @@ fn bound(map: &mut Map<String, Value>, rng: &mut Rng) {
             map.insert(name.into(), few.clone());
         }
     }
-    map.insert("max_tokens".into(), few.clone());
-    for name in ["max_output_tokens", "n_predict"] {
-        map.insert(name.into(), few.clone());
+    // a path refuses the fields of others
+    let has = |name: &str| !schema["properties"][name].is_null();
+    for name in ["max_tokens", "max_output_tokens", "n_predict"] {
+        if has(name) {
+            map.insert(name.into(), few.clone());
+        }
     }
-    map.insert("options".into(), json!({"num_predict": few}));
+    if has("options") {
+        map.insert("options".into(), json!({"num_predict": few}));
+    }
 }

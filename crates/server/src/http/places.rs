@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(closing(&places), [2, 4]);
         // one that has just come is too
         let reserve = take(1, begun);
-        assert!(!reserve.is_reserve, "the other machine's makes room at last");
+        assert!(reserve.is_reserve, "the others have just come");
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn nearest(name: &str, names: impl Iterator<Item = &'static str>) -> Option<&'st
     if name.len() > SOUGHT {
         return None;
     }
-    let most = (name.chars().count() / 3).clamp(1, 3);
+    let most = (name.chars().count() / 3).min(3);
     let lower = name.to_ascii_lowercase();
     // `maxTokens` stands for `max_tokens`
     let plain = |text: &str| text.replace(['_', '-', '.'], "");
