@@ -315,7 +315,7 @@ impl<'s> Walk<'s> {
             let of_others = OBJECT.contains(&key) || ARRAY.contains(&key) || NUMBER.contains(&key);
             let is_text = ["contentEncoding", "contentMediaType", "format"].contains(&key);
             let is_known = [&FOLLOWED[..], &ANNOTATIONS, &DEFINITIONS].concat().contains(&key);
-            !is_known && !is_text && !(of_others && has_others)
+            !(is_known || is_text || of_others && has_others)
         };
         let mut own = Map::from_iter([("type".to_owned(), json!("string"))]);
         own.extend(map.iter().filter(|(key, _)| is_kept(key)).map(|(k, v)| (k.clone(), v.clone())));
