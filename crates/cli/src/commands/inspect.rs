@@ -176,7 +176,7 @@ fn print_text(checkpoint: &Checkpoint, tensors: bool, plan: Option<&Plan>) -> Re
             writeln!(
                 out,
                 "  {:<44} {:<7} {:<18} {}",
-                line(&tensor.name),
+                line(tensor.name),
                 tensor.dtype.name(),
                 shape.join(" × "),
                 output::bytes(tensor.bytes.len() as u64),

@@ -215,8 +215,9 @@ fn reply(server: &TestServer, mut body: Value) -> (Value, String, u64) {
         .collect();
     let calls = choice["message"]["tool_calls"].as_array().map_or(0, Vec::len);
     assert_eq!(started.len(), calls, "{whole}");
-    let reasons = chunks.iter().filter_map(|chunk| chunk["choices"][0]["finish_reason"].as_str());
-    assert_eq!(reasons.last(), choice["finish_reason"].as_str());
+    let mut reasons =
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["finish_reason"].as_str());
+    assert_eq!(reasons.next_back(), choice["finish_reason"].as_str());
     let tokens = whole["usage"]["completion_tokens"].as_u64().unwrap();
     (choice["message"].clone(), choice["finish_reason"].as_str().unwrap().to_owned(), tokens)
 }
