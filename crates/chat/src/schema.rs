@@ -9,10 +9,10 @@ use std::ops::{BitAnd, BitOr};
 
 use serde_json::{Map, Value, json};
 
-/// The most schemas within each other that are read. What is deeper allows anything.
+/// The most schemas within each other that are read. Deeper ones allow anything.
 const DEPTH: usize = 64;
 
-/// The most schemas that are read for one argument. What comes after them allows anything.
+/// The most schemas that are read for one argument. Those after them allow anything.
 const SCHEMAS: usize = 10_000;
 
 /// Keywords that allow nothing less.
@@ -346,8 +346,8 @@ fn product(left: &[Map<String, Value>], right: &[Map<String, Value>]) -> Vec<Map
     pairs.take(STRINGS).map(|(left, right)| both(left, right)).collect()
 }
 
-/// A schema of strings that two allow. Of two patterns, which no grammar joins, the second is under a key
-/// that the grammar refuses by name.
+/// A schema of strings that two allow. No grammar joins two patterns: the second one is under a key that
+/// the grammar refuses by name.
 fn both(left: &Map<String, Value>, right: &Map<String, Value>) -> Map<String, Value> {
     let mut all = left.clone();
     for (key, value) in right {

@@ -13,6 +13,7 @@ use crate::{
     cancel::Cancel,
     certificates,
     error::{Error, Result, without_query},
+    failure::{Failure, LONGEST_PAUSE, Retry, text},
     pace::Pace,
     proxy::Proxies,
     refusal::refusal,
@@ -21,8 +22,6 @@ use crate::{
 
 /// The largest number of redirects of a request.
 const REDIRECTS: usize = 10;
-/// The longest pause that a host may ask for by `Retry-After`.
-pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// The longest pause between two attempts that nobody asked for.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(60);
 
@@ -50,29 +49,6 @@ struct Origin {
     is_encrypted: bool,
     host: String,
     port: u16,
-}
-
-/// A request that has brought nothing.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) error: Error,
-    pub(crate) retry: Retry,
-}
-
-/// Whether a request may be tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Retry {
-    Never,
-    /// After a pause that grows.
-    Later,
-    /// After the pause that the host asked for.
-    After(Duration),
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self { error, retry: Retry::Never }
-    }
 }
 
 /// A kind of request without a body.
@@ -257,11 +233,6 @@ pub(crate) struct Document {
     pub(crate) body: Vec<u8>,
     /// The address of the list's next page.
     pub(crate) next: Option<String>,
-}
-
-/// A header as text, if there is one.
-pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 /// Whether two addresses have the same scheme, host and port.

@@ -39,6 +39,7 @@ mod certificates;
 mod choose;
 mod download;
 mod error;
+mod failure;
 mod http;
 mod listing;
 mod local;

@@ -10,7 +10,8 @@ use crate::{
     choose::{Choice, Entry, choose, total},
     download::{self, Etag, Hash, Job, Meter, Phase, Progress},
     error::{Error, Result},
-    http::{self, Client, Method},
+    failure,
+    http::{Client, Method},
     listing,
     local::{self, Folder, Model, Place, Removed},
     name::{Part, Reference, RepositoryReference, UrlReference, encoded},
@@ -202,10 +203,10 @@ impl Hub {
         let (size, tag, repeats_tag) = self.client.tried(cancel, || {
             let response = self.client.attempt(Method::Head, address, None, &|_, _| true)?;
             let headers = response.headers();
-            let size = http::text(headers, "content-length").and_then(|text| text.parse().ok());
-            let tag = http::text(headers, "etag");
+            let size = failure::text(headers, "content-length").and_then(|text| text.parse().ok());
+            let tag = failure::text(headers, "etag");
             let repeats_tag = tag.is_some();
-            let tag = tag.or_else(|| http::text(headers, "last-modified"));
+            let tag = tag.or_else(|| failure::text(headers, "last-modified"));
             Ok((size, Etag::of_server(address, tag)?, repeats_tag))
         })?;
         let size: u64 =
@@ -330,7 +331,7 @@ impl Hub {
             self.client.tried(cancel, || {
                 // the bytes may lie on the hub's own host: its tag comes with the first redirect to them
                 let follows = |response: &Response<Body>, leaves: bool| {
-                    let is_told = http::text(response.headers(), LINKED_TAG).is_some();
+                    let is_told = failure::text(response.headers(), LINKED_TAG).is_some();
                     !is_told && (beyond || !leaves)
                 };
                 let response = self.client.attempt(Method::Head, url, None, &follows)?;
@@ -416,7 +417,7 @@ fn head_of(
     commit: &str,
     response: &Response<Body>,
 ) -> Result<(Option<Etag>, Option<u64>)> {
-    let header = |name: &str| http::text(response.headers(), name);
+    let header = |name: &str| failure::text(response.headers(), name);
     // those of a redirect itself are not those of the file
     let own = |name: &str| header(name).filter(|_| !response.status().is_redirection());
     if header("x-repo-commit").is_some_and(|found| found != commit) {

@@ -6,7 +6,7 @@ use ureq::{Body, http::Response};
 
 use crate::{
     error::{Error, without_query},
-    http::{Failure, LONGEST_PAUSE, Retry, text},
+    failure::{Failure, LONGEST_PAUSE, Retry, text},
 };
 
 /// The most characters of a hub's own words that an error repeats.

@@ -11,17 +11,15 @@
 //! | [`json`] | JSON of the same value | log lines in JSON |
 //! | [`Writer`] | bytes as [`text`] shows them, whatever the pieces | standard output |
 
+mod replace;
 mod writer;
 
 use std::borrow::Cow;
 
+pub use replace::is_unsafe;
 pub use writer::Writer;
 
-/// Whether a character changes what a terminal or a log shows: C0 and C1 control characters, DEL, and
-/// bidirectional embeddings, overrides and isolates.
-pub fn is_unsafe(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
+use replace::push;
 
 /// Whether a character ends a line for some reader of a log.
 fn ends_line(c: char) -> bool {
@@ -37,19 +35,6 @@ pub fn text(text: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len());
     push(text, &mut out);
     Cow::Owned(out)
-}
-
-/// Appends a text as [`text`] shows it.
-fn push(text: &str, out: &mut String) {
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
-        match c {
-            '\n' | '\t' => out.push(c),
-            '\r' if rest.peek() == Some(&'\n') => {}
-            c if is_unsafe(c) => out.push(char::REPLACEMENT_CHARACTER),
-            c => out.push(c),
-        }
-    }
 }
 
 /// A text as one line. [Unsafe](is_unsafe) characters and ends of lines are written as Rust writes them in a

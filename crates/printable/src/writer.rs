@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::push;
+use crate::replace::push;
 
 /// The most bytes of a character in UTF-8.
 const CHARACTER: usize = 4;

@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(store.lock().bytes, 0);
     }
 
-    /// What counts is what is stored: the text, and a bound of what each item takes beside it.
+    /// The stored text counts, and a bound of each item's cost beside it.
     #[test]
     fn values_are_stored_as_their_text() {
         let store = Store::default();

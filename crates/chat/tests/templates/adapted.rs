@@ -214,7 +214,7 @@ fn messages_of_one_author() {
         {"role": "assistant", "content": "c"}, {"role": "assistant", "content": null},
         {"role": "user", "content": "d"}]);
     assert_eq!(rendered(&template(strict), &messages).unwrap(), "<user>a\n\nb<assistant>c<user>d");
-    // with a system message, for which it has no place
+    // a system message has no place in it
     let messages = json!([{"role": "system", "content": "s"}, {"role": "user", "content": "a"},
         {"role": "user", "content": "b"}]);
     assert_eq!(rendered(&template(strict), &messages).unwrap(), "<user>s\na\n\nb");

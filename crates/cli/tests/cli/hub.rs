@@ -171,7 +171,7 @@ fn a_limit_of_sizes_is_an_error() {
     assert!(said.contains("File too large") && said.contains("incomplete"), "{said}");
 }
 
-/// What a hub has under the name of a model and is none is refused, and not listed.
+/// A file that a hub has under the name of a model, and that is none, is refused and not listed.
 #[test]
 fn what_is_no_model_is_no_success() {
     let cache = temporary("hub-no-model");

@@ -23,7 +23,8 @@ use super::{
 use crate::{
     cancel::Cancel,
     error::{Error, Result},
-    http::{self, Client, Failure, Method},
+    failure::{self, Failure},
+    http::{self, Client, Method},
 };
 
 /// Time between two reports.
@@ -266,14 +267,14 @@ fn check_head(
     let changed = |found: &str| {
         refuse(format!("the file has changed: found {found}, expected {size} bytes; try again"))
     };
-    if let (Some(tag), Some(found)) = (&shared.tag, http::text(headers, "etag"))
+    if let (Some(tag), Some(found)) = (&shared.tag, failure::text(headers, "etag"))
         && !Etag::of_server(url, Some(found)).is_ok_and(|found| found.as_str() == tag)
     {
         return changed(&format!("the ETag {found}"));
     }
     match response.status().as_u16() {
         206 if by_ranges => {
-            let Some(found) = http::text(headers, "content-range") else {
+            let Some(found) = failure::text(headers, "content-range") else {
                 return refuse("it sends a range without Content-Range".to_owned());
             };
             let range = format!("bytes {from}-{}/", end - 1);
@@ -283,7 +284,7 @@ fn check_head(
             }
         }
         200 if by_ranges && (from > 0 || end < size) => Err(Stop::WholeFilesOnly),
-        200 => match http::text(headers, "content-length").map(str::parse::<u64>) {
+        200 => match failure::text(headers, "content-length").map(str::parse::<u64>) {
             Some(Ok(found)) if found != size => changed(&format!("{found} bytes")),
             _ => Ok(()),
         },

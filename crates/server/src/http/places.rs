@@ -20,7 +20,7 @@ const WAITING: Duration = Duration::from_millis(100);
 /// How long a connection must have waited for more of a body before it makes room.
 const READING: Duration = Duration::from_secs(2);
 
-/// What a connection does.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
     /// It waits for a request, or for the rest of its head.
@@ -132,7 +132,7 @@ impl Open {
         };
         let all = self.connections.values_mut().filter(|one| could_close(one));
         let count = |one: &Connection| of_peers.get(&one.peer).copied().unwrap_or(0);
-        // of several that have waited for the same time the first is the oldest
+        // the first of several that have waited for the same time is the oldest
         let Some(one) = all.min_by_key(|one| (std::cmp::Reverse(count(one)), one.since)) else {
             return false;
         };

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value};
 
-use super::unknown;
+use super::{kind::kind, unknown};
 use crate::error::ApiError;
 
 /// The fields of an object that are not taken yet.
@@ -17,19 +17,6 @@ pub(crate) struct Fields {
     texts: bool,
     /// The names that were looked for, for errors about fields that nothing looks for.
     asked: Vec<&'static str>,
-}
-
-/// A value, for a sentence: what kind it is, and itself if it is short.
-pub(crate) fn kind(value: &Value) -> String {
-    match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(value) => value.to_string(),
-        Value::Number(number) => number.to_string(),
-        Value::String(text) if text.chars().count() <= 40 => format!("{text:?}"),
-        Value::String(_) => "a string".to_owned(),
-        Value::Array(_) => "a list".to_owned(),
-        Value::Object(_) => "an object".to_owned(),
-    }
 }
 
 impl Fields {
@@ -106,7 +93,7 @@ impl Fields {
     ///
     /// # Errors
     ///
-    /// With the name of a field that is unknown, and the known one that is spelled most like it.
+    /// A sentence with the unknown field, and the known one that is spelled most like it.
     pub(crate) fn finish(&self, extras: &[&[&'static str]]) -> Result<(), ApiError> {
         for (name, value) in self.map.iter().filter(|(_, value)| !value.is_null()) {
             if self.texts && value.as_str() == Some("") {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::fields::kind;
+use super::kind::kind;
 use crate::error::ApiError;
 
 /// Characters of a client's name for a field that messages have.

@@ -149,8 +149,8 @@ impl Registry {
     }
 
     /// The model for requests with a name, which may be that of an adapter. A server with one model of the kind
-    /// answers any name by that, unless names are strict, or the name is near one that it knows: of other files
-    /// of a repository, or of a model that was deleted.
+    /// answers any name by that, unless names are strict. Names near a known one are refused: those of other files
+    /// of a repository, and of a model that was deleted.
     pub(crate) fn find(&self, name: Option<&str>, kind: Kind) -> Result<Arc<Entry>, ApiError> {
         self.find_among(name, kind, self.configured)
     }

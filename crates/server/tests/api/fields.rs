@@ -29,7 +29,7 @@ fn unknown_fields_are_refused_everywhere() {
     let mut tried = 0;
     for (path, methods) in document["paths"].as_object().unwrap() {
         let content = &methods["post"]["requestBody"]["content"]["application/json"];
-        // that of a download needs a hub
+        // a download needs a hub
         if content.is_null() || path == "/api/pull" {
             continue;
         }
@@ -46,7 +46,7 @@ fn unknown_fields_are_refused_everywhere() {
     assert!(tried > 20, "{tried}");
 }
 
-/// What the document lists is read, with any value.
+/// The fields that the document lists are read, with any value.
 #[test]
 fn documented_fields_are_known() {
     let server = shared();
@@ -317,7 +317,7 @@ fn metadata_has_limits() {
     }
 }
 
-/// What responses echo and keep is bounded by what it costs, and a conversation by what a body may cost.
+/// Echoed and kept values are bounded by their cost, a conversation by the cost of a body.
 #[test]
 fn stored_responses_are_bounded() {
     let server = start(|config| config.load = config.load.clone().context(8192));
