@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::fields::{Fields, kind};
+use super::{fields::Fields, kind::kind};
 use crate::error::ApiError;
 
 /// The most pairs of a key and a value.
