@@ -213,8 +213,14 @@ pub(crate) const TOOL: &[&str] = &[
 ];
 
 /// Fields of Ollama's requests.
-pub(crate) const OLLAMA: &[&str] =
-    &["debug_render_only=false", "_debug_render_only=false", "images=[]", "shift", "truncate"];
+pub(crate) const OLLAMA: &[&str] = &[
+    "debug_render_only=false",
+    "_debug_render_only=false",
+    "images=[]",
+    "max_tokens",
+    "shift",
+    "truncate",
+];
 
 /// Fields of Ollama's `options`: places of models, which the server has, and options of its runners.
 pub(crate) const OLLAMA_OPTIONS: &[&str] = &[

@@ -34,8 +34,8 @@ fn members(keyword: &str, count: usize, name: &dyn Fn(usize) -> String) -> Value
 #[test]
 fn no_constraint_stops_or_stalls_the_server() {
     let grammar = |text: String| json!({ "structured_outputs": { "grammar": text } });
-    let lark: String = (0..8000).map(|i| format!("r{i}: r{}\n", i + 1)).collect();
-    let gbnf: String = (0..8000).map(|i| format!("r{i} ::= r{}\n", i + 1)).collect();
+    let lark: String = (0..40_000).map(|i| format!("r{i}: r{}\n", i + 1)).collect();
+    let gbnf: String = (0..40_000).map(|i| format!("r{i} ::= r{}\n", i + 1)).collect();
     let mut chain = Map::new();
     for i in 0..3000 {
         let next = json!({ "$ref": format!("#/$defs/d{}", i + 1) });
@@ -52,9 +52,9 @@ fn no_constraint_stops_or_stalls_the_server() {
         .collect();
     let factors = json!({ "type": "object", "properties": factors });
     for body in [
-        grammar(format!("start: r0\n{lark}r8000: \"a\"")),
-        grammar(format!("root ::= r0\n{gbnf}r8000 ::= \"a\"")),
-        grammar(format!("root ::= \"a\"{}", "?".repeat(12_000))),
+        grammar(format!("start: r0\n{lark}r40000: \"a\"")),
+        grammar(format!("root ::= r0\n{gbnf}r40000 ::= \"a\"")),
+        grammar(format!("root ::= \"a\"{}", "?".repeat(120_000))),
         json!({ "structured_outputs": { "regex": "a?".repeat(40_000) } }),
         schema(&chain),
         schema(&object),
