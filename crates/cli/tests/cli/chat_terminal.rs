@@ -98,7 +98,18 @@ fn run_hands_its_options_to_a_chat() {
 fn ctrl_c_stops_an_answer_and_not_the_program() {
     let model = long_model("chat-interrupt.gguf");
     // at this temperature an end token is as likely as any other
-    let flags = ["--temperature", "1000", "--top-k", "0", "--min-p", "0", "--context", "32768"];
+    let flags = [
+        "--temperature",
+        "1000",
+        "--top-k",
+        "0",
+        "--min-p",
+        "0",
+        "--top-p",
+        "1",
+        "--context",
+        "32768",
+    ];
     let mut terminal = chat(&[&[model.to_str().unwrap()], &flags[..]].concat());
     terminal.send("Tell me a story.\r");
     terminal.wait_until("answer", |screen| {
