@@ -322,7 +322,7 @@ fn metadata_has_limits() {
 /// Echoed and kept values are bounded by their cost, a conversation by the cost of a body.
 #[test]
 fn stored_responses_are_bounded() {
-    let server = start(|_| {});
+    let server = start(|config| config.load = config.load.clone().context(1024));
     let values = json!(vec![json!({"a": 0}); 20_000]);
     let tool = json!({"type": "web_search", "filters": values});
     let body = json!({"input": "Hi", "max_output_tokens": 1, "tools": [tool]});
@@ -345,7 +345,7 @@ fn stored_responses_are_bounded() {
     // the parts have no text, and are too many for the context
     let answer = server.post("/v1/responses", &body);
     assert_eq!(answer.status, 400, "{}", answer.body);
-    let long = "there was a little girl ".repeat(120);
+    let long = "there was a little girl ".repeat(100);
     let said = json!([{"role": "user", "id": "item_1", "content": long}]);
     server.post("/v1/responses", &json!({"input": said, "max_output_tokens": 1})).ok();
     let references = json!(vec![json!({"type": "item_reference", "id": "item_1"}); 20_000]);
