@@ -7,7 +7,7 @@
 //! | function | result | use |
 //! |---|---|---|
 //! | [`text`] | the lines stay, other such characters are U+FFFD | answers, documents |
-//! | [`line`] | one line, such characters are escapes | errors, log lines, cells of tables |
+//! | [`line()`] | one line, such characters are escapes | errors, log lines, cells of tables |
 //! | [`json`] | JSON of the same value | log lines in JSON |
 //! | [`Writer`] | bytes as [`text`] shows them, whatever the pieces | standard output |
 
