@@ -60,13 +60,17 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 /// Counts an allocation, unless it goes beyond the limit.
+///
+/// One refusal lifts the limit: the process reports it and ends, and the report needs memory. The peak has the
+/// refused bytes, so code that goes on without them is found too. A panic has no limit: its report is a finding.
 fn take(bytes: usize) -> bool {
     let live = LIVE.fetch_add(bytes, Relaxed).saturating_add(bytes);
-    if live > LIMIT.load(Relaxed) {
+    PEAK.fetch_max(live, Relaxed);
+    if live > LIMIT.load(Relaxed) && !std::thread::panicking() {
         LIVE.fetch_sub(bytes, Relaxed);
+        LIMIT.store(usize::MAX, Relaxed);
         return false;
     }
-    PEAK.fetch_max(live, Relaxed);
     true
 }
 

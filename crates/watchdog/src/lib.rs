@@ -55,13 +55,14 @@ impl Budget {
 ///
 /// If the code needs more than its budget, or if [`Counting`] is not the allocator of the process.
 pub fn within<T>(budget: Budget, input: &str, run: impl FnOnce() -> T) -> T {
-    let watched = allocator::watch(budget.bytes.saturating_mul(BEYOND));
     let deadline = deadline::set(budget.time * BEYOND as u32, input);
+    let watched = allocator::watch(budget.bytes.saturating_mul(BEYOND));
     let begun = clock::thread_time();
     let value = run();
     let took = clock::thread_time().saturating_sub(begun);
     drop(deadline);
     let bytes = watched.peak();
+    drop(watched);
     assert!(
         bytes <= budget.bytes,
         "{input}: {bytes} bytes of memory, expected at most {}",
