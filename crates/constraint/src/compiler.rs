@@ -11,10 +11,10 @@ use std::{
 use llguidance::{
     ParserFactory,
     api::{ParserLimits, TopLevelGrammar},
-    earley::SlicedBiasComputer,
+    earley::{BiasComputer, ParserRecognizer, SlicedBiasComputer},
 };
 use pelton_tokenizer::Tokenizer;
-use toktrie::{InferenceCapabilities, TokEnv};
+use toktrie::{InferenceCapabilities, SimpleVob, TokEnv, TokTrie};
 
 use crate::{Constraint, Error, Matcher, gbnf, lark, numbers::Numbers, schema, vocabulary, work};
 
@@ -144,6 +144,22 @@ impl Compiler {
     }
 }
 
+/// Computes no mask.
+///
+/// llguidance gives a lexer its limit of states when it computes a mask, and follows forced text before: a
+/// repetition of 20 bytes forces megabytes. A mask of no tokens sets the limit first.
+struct NoTokens<'a>(&'a TokEnv);
+
+impl BiasComputer for NoTokens<'_> {
+    fn compute_bias(&self, _: &mut ParserRecognizer<'_>, _: &[u8]) -> SimpleVob {
+        self.trie().alloc_token_set()
+    }
+
+    fn trie(&self) -> &TokTrie {
+        self.0.tok_trie()
+    }
+}
+
 impl Shared {
     fn compile(
         &self,
@@ -155,7 +171,10 @@ impl Shared {
         let compile = || {
             let grammar =
                 numbers.put(grammar, &self.environment, self.factory.limits(), is_forced)?;
-            let parser = self.factory.create_parser_from_init_default(grammar);
+            let mut parser = self.factory.create_parser_from_init_default(grammar);
+            if let Ok(parser) = &mut parser {
+                parser.parser.compute_bias(&NoTokens(&self.environment), b"-");
+            }
             Ok::<_, String>(llguidance::Matcher::new(parser))
         };
         let inner = catch_unwind(AssertUnwindSafe(compile))
