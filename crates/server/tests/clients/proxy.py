@@ -24,6 +24,9 @@ def has_result(body):
 
 def limit(path, body, tokens):
     """Limits the tokens of an answer, which is greedy and has no reasoning."""
+    if path == "/api/chat":
+        body["options"] = {"temperature": 0, "num_predict": tokens}
+        return
     body["temperature"] = 0
     if path.endswith("/messages"):
         body["max_tokens"] = tokens
@@ -32,8 +35,6 @@ def limit(path, body, tokens):
     elif path.endswith("/responses"):
         body["max_output_tokens"] = tokens
         body["reasoning"] = {"effort": "none"}
-    elif path == "/api/chat":
-        body["options"] = {"temperature": 0, "num_predict": tokens}
     else:
         body.pop("max_completion_tokens", None)
         body["max_tokens"] = tokens
