@@ -120,3 +120,26 @@ fn forty_commands_of_the_first_hour() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
+
+/// The text of README's first command is that of the program.
+#[test]
+fn first_minute() {
+    let readme = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md"));
+    let (_, block) = readme.split_once("```console\n").unwrap();
+    let (block, _) = block.split_once("```").unwrap();
+    let lines = block.lines().collect::<Vec<_>>();
+    let [command, shown @ .., "$ ./check"] = &lines[..] else { panic!("{block}") };
+    let arguments = command.strip_prefix("$ cargo run --release -- ").unwrap();
+    let mut shell = Command::new("sh");
+    super::alone(&mut shell);
+    let output = shell
+        .args(["-c", &format!("\"$PELTON\" {arguments}")])
+        .env("PELTON", env!("CARGO_BIN_EXE_pelton"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let text = super::stdout(&output);
+    assert_eq!(words(&text), words(&shown.join("\n")));
+    assert!(text.starts_with(char::is_uppercase) && text.trim_end().ends_with('.'), "{text}");
+}
