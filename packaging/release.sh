@@ -63,8 +63,10 @@ archive() {
     program=$(packaging/build.sh "$target")
     local name=pelton-$version-$target
     local stage=$work/stage/$name
-    mkdir -p "$stage"
+    mkdir -p "$stage/docs"
     packaging/third_party.py "$target" >"$stage/THIRD-PARTY.txt"
+    # messages of the program name these pages
+    cp docs/*.md docs/*.svg "$stage/docs"
     cp "$program" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$stage"
     cp -r "$work/pages/man" "$work/pages/completions" "$stage"
     case $target in
