@@ -78,6 +78,25 @@ fn links_lead_to_files() {
     assert!(found.is_empty(), "links that lead nowhere:{found}");
 }
 
+/// Each index links the pages of its folder.
+#[test]
+fn indexes_have_all_pages() {
+    let root = root();
+    let mut found = String::new();
+    for folder in ["docs", "docs/notes"] {
+        let folder = root.join(folder);
+        let index = fs::read_to_string(folder.join("README.md")).unwrap();
+        let linked = markdown::paths(&index);
+        for entry in fs::read_dir(&folder).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if name.ends_with(".md") && name != "README.md" && !linked.contains(&name) {
+                found += &format!("\n{}: {name} is not linked", folder.display());
+            }
+        }
+    }
+    assert!(found.is_empty(), "indexes lack pages:{found}");
+}
+
 #[test]
 fn documents_have_short_sentences() {
     let root = root();
