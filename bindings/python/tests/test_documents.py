@@ -2,6 +2,7 @@
 
 import re
 
+import pelton
 import pytest
 
 from conftest import ROOT
@@ -30,6 +31,18 @@ def test_the_document(monkeypatch, capsys):
     assert "5" in capsys.readouterr().out
     run("import pelton\n" + speech, monkeypatch)
     assert "Robert learned Greek in Oslo." in capsys.readouterr().out
+
+
+def test_the_page_for_users_of_llama_cpp_python(model, monkeypatch, capsys):
+    path = "docs/coming-from-llama-cpp-python.md"
+    (block,) = blocks(path)
+    run(block, monkeypatch)
+    assert "5" in capsys.readouterr().out
+    text = (ROOT / path).read_text()
+    for owner, name in [(pelton, "pelton"), (model, "model"), (model.tokenizer, r"model\.tokenizer")]:
+        names = set(re.findall(rf"\b{name}\.(\w+)", text))
+        names -= {"gguf"}
+        assert names and all(hasattr(owner, name) for name in names), names
 
 
 @pytest.mark.parametrize("package", ["langchain_core", "llama_index.core"])
