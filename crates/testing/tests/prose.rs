@@ -66,11 +66,18 @@ fn links_lead_to_files() {
     let mut count = 0;
     for path in files(&root, &["md"]) {
         let folder = path.parent().unwrap();
-        for target in markdown::paths(&fs::read_to_string(&path).unwrap()) {
+        let document = fs::read_to_string(&path).unwrap();
+        for (target, fragment) in markdown::links(&document) {
             count += 1;
-            if !folder.join(&target).exists() {
-                let name = path.strip_prefix(&root).unwrap().display();
+            let name = path.strip_prefix(&root).unwrap().display();
+            let file = if target.is_empty() { path.clone() } else { folder.join(&target) };
+            if !file.exists() {
                 found += &format!("\n{name}: {target} does not exist");
+            } else if !fragment.is_empty() && file.extension().is_some_and(|e| e == "md") {
+                let fragments = markdown::fragments(&fs::read_to_string(&file).unwrap());
+                if !fragments.contains(&fragment) {
+                    found += &format!("\n{name}: {target} has no heading #{fragment}");
+                }
             }
         }
     }
@@ -86,7 +93,7 @@ fn indexes_have_all_pages() {
     for folder in ["docs", "docs/notes"] {
         let folder = root.join(folder);
         let index = fs::read_to_string(folder.join("README.md")).unwrap();
-        let linked = markdown::paths(&index);
+        let linked: Vec<_> = markdown::links(&index).into_iter().map(|(path, _)| path).collect();
         for entry in fs::read_dir(&folder).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             if name.ends_with(".md") && name != "README.md" && !linked.contains(&name) {
@@ -169,9 +176,10 @@ fn what_is_no_sentence_is_skipped() {
         It costs 1.5 s, e.g. with a disk. Read [this](What.md), of 24. Nov.\n\n    That is indented code.\n";
     assert_eq!(faults(document), Vec::<String>::new());
     assert_eq!(
-        markdown::paths("[a](b.md#c), ![d](e/f.svg), [g](https://h), [i](#j)"),
-        ["b.md", "e/f.svg"]
+        markdown::links("[a](b.md#c), ![d](e/f.svg), [g](https://h), [i](#j)"),
+        [("b.md", "c"), ("e/f.svg", ""), ("", "j")].map(|(a, b)| (a.to_owned(), b.to_owned()))
     );
+    assert_eq!(markdown::fragments("# A b\n\nText.\n\n## `C`-d: e, F_g\n"), ["a-b", "c-d-e-f_g"]);
     let found: Vec<_> = markdown::blocks("A `b c` d. `E` f.\nG. H?\n\n- I.")
         .concat()
         .split(' ')

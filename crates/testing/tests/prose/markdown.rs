@@ -43,8 +43,8 @@ pub(crate) fn blocks(document: &str) -> Vec<String> {
     blocks
 }
 
-/// The targets of a document's links and pictures that are paths, without their fragments.
-pub(crate) fn paths(document: &str) -> Vec<String> {
+/// The targets of a document's links and pictures that are paths, as a path and a fragment, which may both be empty.
+pub(crate) fn links(document: &str) -> Vec<(String, String)> {
     let targets =
         Parser::new_ext(document, Options::ENABLE_TABLES).filter_map(|event| match event {
             Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
@@ -52,6 +52,35 @@ pub(crate) fn paths(document: &str) -> Vec<String> {
             }
             _ => None,
         });
-    let paths = targets.filter(|target| !target.contains("://") && !target.starts_with('#'));
-    paths.map(|path| path.split('#').next().unwrap_or_default().to_owned()).collect()
+    let paths = targets.filter(|target| !target.contains("://"));
+    paths
+        .map(|target| {
+            let (path, fragment) = target.split_once('#').unwrap_or((&target, ""));
+            (path.to_owned(), fragment.to_owned())
+        })
+        .collect()
+}
+
+/// The fragments that lead to the headings of a document, as forges make them.
+pub(crate) fn fragments(document: &str) -> Vec<String> {
+    let mut fragments = Vec::new();
+    let mut is_heading = false;
+    for event in Parser::new_ext(document, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::Heading { .. }) => {
+                is_heading = true;
+                fragments.push(String::new());
+            }
+            Event::End(TagEnd::Heading(_)) => is_heading = false,
+            Event::Text(text) | Event::Code(text) if is_heading => {
+                let kept = text.to_lowercase().replace(' ', "-");
+                let kept = kept.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c));
+                if let Some(fragment) = fragments.last_mut() {
+                    fragment.extend(kept);
+                }
+            }
+            _ => {}
+        }
+    }
+    fragments
 }
