@@ -115,6 +115,57 @@ fn log_probs_of_prompts() {
     assert_eq!(json["usage"]["completion_tokens"], 0);
 }
 
+/// Offsets by hand. The first character is two tokens, the second one three, and the prompt begins with a token that is
+/// in no text.
+#[test]
+fn offsets_count_the_characters_of_the_returned_text() {
+    let server = shared();
+    let log_probs = |more: Value| {
+        let json = server.post("/v1/completions", &body(more)).ok();
+        let choice = json["choices"][0].clone();
+        let tokens: Vec<String> =
+            serde_json::from_value(choice["logprobs"]["tokens"].clone()).unwrap();
+        let offsets: Vec<usize> =
+            serde_json::from_value(choice["logprobs"]["text_offset"].clone()).unwrap();
+        (choice["text"].as_str().unwrap().to_owned(), tokens, offsets)
+    };
+    let prompt = "\u{3a9}\u{1f44d} is \u{e9}, a cat";
+    let expected = [
+        ("<|begin|>", 0),
+        ("bytes:\\xce", 0),
+        ("bytes:\\xa9", 0),
+        ("bytes:\\xf0\\x9f", 1),
+        ("bytes:\\x91", 1),
+        ("bytes:\\x8d", 1),
+        (" is", 2),
+        (" ", 5),
+        ("\u{e9}", 6),
+        (",", 7),
+        (" a", 8),
+        (" cat", 10),
+    ];
+    let echo = json!({"prompt": prompt, "echo": true, "logprobs": 0, "max_tokens": 3});
+    let (text, tokens, offsets) = log_probs(echo);
+    for (i, (token, offset)) in expected.into_iter().enumerate() {
+        assert_eq!((&*tokens[i], offsets[i]), (token, offset), "{tokens:?} {offsets:?}");
+    }
+    // those of generated tokens go on after it
+    assert!(text.starts_with(prompt) && tokens.len() == expected.len() + 3);
+    for i in expected.len()..tokens.len() {
+        let rest: String = text.chars().skip(offsets[i]).collect();
+        assert!(rest.starts_with(&tokens[i]), "{i}: {text:?} {tokens:?} {offsets:?}");
+    }
+    assert_eq!(offsets[expected.len()], 14);
+    // without the prompt they begin with the text
+    let (_, _, offsets) = log_probs(json!({"prompt": prompt, "logprobs": 0, "max_tokens": 3}));
+    assert_eq!(offsets[0], 0);
+    // control tokens that a prompt has as text are in the text
+    let prompt = json!({"prompt": "<|end|> a", "echo": true, "logprobs": 0, "max_tokens": 1});
+    let (text, _, offsets) = log_probs(prompt);
+    assert!(text.starts_with("<|end|> a"));
+    assert_eq!(*offsets.last().unwrap(), 9);
+}
+
 #[test]
 fn stops_and_biases() {
     let server = shared();

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     app::{App, Caller, Json},
     error::{ApiError, Shape},
-    generate::{self, Batch, Context, LogToken, Options, Piece, ReplyRun, TokenRun},
+    generate::{self, Batch, Context, Options, Piece, ReplyRun, TokenRun},
     input::{Fields, extras, metadata},
     wire::{Broken, Format, Frames, Sink, grow, new_id, respond, send},
 };
@@ -202,7 +202,7 @@ pub(in crate::api) async fn create(
     let join = move |body: &mut Value, chunk: &Value| join(body, chunk, best_of, n);
     respond(streams, Format::Events(Shape::OpenAi), keep_alive, join, |frames| async move {
         let run = |text: Text| {
-            let log_probs = log_probs.then(TextLogProbs::default);
+            let log_probs = log_probs.then(TextLogProbs::new);
             let (head, ranked) = (head.clone(), best_of > n);
             let chunks = Chunks { head, log_probs, ranked, ..Chunks::of(&text) };
             text.send(chunks, frames.clone(), context.clone())
@@ -283,9 +283,7 @@ impl Text {
         let mut reply = ReplyRun::text(self.run);
         let prompt = self.scored.tokens(&mut reply).await?;
         if let Some(all) = &mut chunks.log_probs {
-            for token in prompt.iter() {
-                all.add(tokenizer, token.id, token.logprob, &token.top);
-            }
+            all.add_prompt(tokenizer, &prompt, &self.echo);
         }
         if !self.echo.is_empty() {
             frames.data(&chunks.chunk(&self.echo, None)).await?;
@@ -328,10 +326,10 @@ impl Chunks {
 impl Sink for Chunks {
     fn piece(&mut self, piece: Piece, reply: &ReplyRun) -> Result<Vec<Value>, ApiError> {
         Ok(match piece {
-            Piece::Token(LogToken { id, log_prob, top }) => {
-                self.sum += f64::from(log_prob);
+            Piece::Token(token) => {
+                self.sum += f64::from(token.log_prob);
                 if let Some(all) = &mut self.log_probs {
-                    all.add(reply.tokenizer()?, id, Some(log_prob), &top);
+                    all.add(reply.tokenizer()?, &token);
                 }
                 Vec::new()
             }

@@ -1,12 +1,17 @@
 //! Log-probabilities in the shapes of completions and of chats.
 
-use pelton::{TokenLogprob, Tokenizer};
+use std::mem::take;
+
+use pelton::{
+    PromptToken, TokenLogprob, Tokenizer,
+    tokenizer::{DecodeState, TokenType},
+};
 use serde_json::{Map, Value, json};
 
 use crate::generate::LogToken;
 
 /// The text of a token; bytes that are no text are written as OpenAI does.
-pub(super) fn text(tokenizer: &Tokenizer, id: u32) -> String {
+pub(in crate::api) fn text(tokenizer: &Tokenizer, id: u32) -> String {
     let bytes = tokenizer.token_bytes(id).unwrap_or_default();
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
@@ -18,24 +23,59 @@ pub(super) fn text(tokenizer: &Tokenizer, id: u32) -> String {
 }
 
 /// JSON has no infinity: the least number stands for it.
-fn number(log_prob: f32) -> Value {
+pub(in crate::api) fn number(log_prob: f32) -> Value {
     f64::from(log_prob).max(-9999.0).into()
 }
 
-/// The `logprobs` of a completion.
-#[derive(Clone, Debug, Default)]
+/// The `logprobs` of a completion. An offset is the number of characters of the returned text before the token. A
+/// token that goes on with a character has that character's, as in tiktoken's `decode_with_offsets`.
+#[derive(Clone, Debug)]
 pub(super) struct TextLogProbs {
     tokens: Vec<String>,
     log_probs: Vec<Value>,
     top: Vec<Value>,
     offsets: Vec<usize>,
-    /// Characters so far.
+    /// Complete characters so far, and the bytes after them.
     at: usize,
+    text: DecodeState,
 }
 
 impl TextLogProbs {
-    /// Adds a token with its log-probability and the likeliest ones.
-    pub(super) fn add(
+    pub(super) fn new() -> Self {
+        let (tokens, log_probs, top, offsets) = Default::default();
+        Self { tokens, log_probs, top, offsets, at: 0, text: DecodeState::continuing(false) }
+    }
+
+    /// Adds the tokens of a prompt, whose text is returned.
+    pub(super) fn add_prompt(
+        &mut self,
+        tokenizer: &Tokenizer,
+        prompt: &[PromptToken],
+        returned: &str,
+    ) {
+        let (mut rest, mut text) = (returned.chars(), DecodeState::new(false));
+        for token in prompt {
+            self.push(tokenizer, token.id, token.logprob, &token.top);
+            let mut piece = text.push(tokenizer, token.id);
+            // one that was added to the text, such as BOS, is not in it
+            if tokenizer.token_type(token.id) == Some(TokenType::Control)
+                && let Some(control) = tokenizer.token_text(token.id)
+                && rest.as_str().starts_with(control)
+            {
+                piece.push_str(control);
+            }
+            self.at += rest.by_ref().take(piece.chars().count()).count();
+        }
+        self.at += rest.count();
+    }
+
+    /// Adds a generated token with its log-probability and the likeliest ones.
+    pub(super) fn add(&mut self, tokenizer: &Tokenizer, token: &LogToken) {
+        self.push(tokenizer, token.id, Some(token.log_prob), &token.top);
+        self.at += self.text.push(tokenizer, token.id).chars().count();
+    }
+
+    fn push(
         &mut self,
         tokenizer: &Tokenizer,
         id: u32,
@@ -44,7 +84,6 @@ impl TextLogProbs {
     ) {
         let own = text(tokenizer, id);
         self.offsets.push(self.at);
-        self.at += own.chars().count();
         match log_prob {
             None => {
                 self.log_probs.push(Value::Null);
@@ -65,11 +104,9 @@ impl TextLogProbs {
 
     /// The log-probabilities since the last call.
     pub(super) fn take(&mut self) -> Value {
-        let next = Self { at: self.at, ..Self::default() };
-        let all = std::mem::replace(self, next);
         json!({
-            "tokens": all.tokens, "token_logprobs": all.log_probs, "top_logprobs": all.top,
-            "text_offset": all.offsets,
+            "tokens": take(&mut self.tokens), "token_logprobs": take(&mut self.log_probs),
+            "top_logprobs": take(&mut self.top), "text_offset": take(&mut self.offsets),
         })
     }
 }
