@@ -3,13 +3,14 @@
 use std::{
     env, fmt as text,
     io::{self, IsTerminal, Write, stderr},
+    panic,
 };
 
 use pelton_printable::{json, line};
-use tracing::{field::Field, subscriber::set_global_default};
+use tracing::{Level, field::Field, subscriber::set_global_default};
 use tracing_subscriber::{
     field::MakeExt,
-    filter::Targets,
+    filter::{ParseError, Targets},
     fmt::{
         self,
         format::{Writer, debug_fn},
@@ -18,31 +19,49 @@ use tracing_subscriber::{
     registry,
 };
 
-use crate::output::note;
+use crate::output::{NOTES, log_lines, note};
 
 /// Starts logging if `RUST_LOG` is set. A list that cannot be parsed is named in a warning, as the
 /// variable may be meant for other programs.
 pub(crate) fn start() {
-    start_with("", Format::Text);
+    match targets() {
+        Ok(None) => {}
+        Ok(Some(targets)) => subscribe(targets, Format::Text),
+        Err(warning) => note!("{warning}"),
+    }
 }
 
-/// As [`start`], with a list for where `RUST_LOG` is not set; an empty one is for no lines.
-pub(crate) fn start_with(default: &str, format: Format) {
-    let list = env::var("RUST_LOG").ok().filter(|list| !list.is_empty());
-    let list = list.unwrap_or_else(|| default.to_owned());
-    if list.is_empty() {
-        return;
-    }
-    let targets: Targets = match list.parse() {
-        Ok(targets) => targets,
-        Err(error) => {
-            note!(
-                "warning: RUST_LOG is '{}', expected a list such as pelton=debug: {error}",
-                list.escape_debug()
-            );
-            return;
-        }
+/// Starts the log of a server, whose notes are lines of it too. `default` is for where `RUST_LOG` has no list. In JSON
+/// the log has errors and panics too.
+pub(crate) fn start_serving(default: &str, format: Format) {
+    let is_json = format == Format::Json;
+    let (targets, warning) = match targets() {
+        Ok(targets) => (targets, None),
+        Err(warning) => (None, Some(warning)),
     };
+    let targets = targets.or_else(|| default.parse().ok()).unwrap_or_default();
+    subscribe(targets.with_target(NOTES, Level::INFO), format);
+    log_lines(is_json);
+    if is_json {
+        panic::set_hook(Box::new(|panic| tracing::error!(target: NOTES, "{panic}")));
+    }
+    if let Some(warning) = warning {
+        note!("{warning}");
+    }
+}
+
+/// The list in `RUST_LOG`, or a warning about it.
+fn targets() -> Result<Option<Targets>, String> {
+    let Some(list) = env::var("RUST_LOG").ok().filter(|list| !list.is_empty()) else {
+        return Ok(None);
+    };
+    list.parse().map(Some).map_err(|error: ParseError| {
+        let list = list.escape_debug();
+        format!("warning: RUST_LOG is '{list}', expected a list such as pelton=debug: {error}")
+    })
+}
+
+fn subscribe(targets: Targets, format: Format) {
     let plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let colour = stderr().is_terminal() && !plain;
     let lines = fmt::layer().with_ansi(colour);

@@ -131,10 +131,10 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     match &command {
-        Command::Serve(args) => {
+        // it starts the log once its configuration is read
+        Command::Serve(_) => {
             #[cfg(all(target_os = "linux", target_env = "gnu"))]
             level_memory();
-            logging::start_with(serve::LOG, args.log_format());
         }
         _ => logging::start(),
     }

@@ -3,6 +3,7 @@
 use std::{
     fmt,
     io::{self, IsTerminal, StdoutLock, Write},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use anyhow::Error;
@@ -19,6 +20,20 @@ pub(crate) fn stdout() -> Writer<StdoutLock<'static>> {
     }
 }
 
+/// The target of notes in a log.
+pub(crate) const NOTES: &str = "pelton::serve";
+
+/// Whether notes are events of a log.
+static NOTES_ARE_LOGGED: AtomicBool = AtomicBool::new(false);
+/// Whether the error that ends the program is one too.
+static ERRORS_ARE_LOGGED: AtomicBool = AtomicBool::new(false);
+
+/// From now on notes are events of the log, and the error that ends the program is if `errors`.
+pub(crate) fn log_lines(errors: bool) {
+    NOTES_ARE_LOGGED.store(true, Ordering::Relaxed);
+    ERRORS_ARE_LOGGED.store(errors, Ordering::Relaxed);
+}
+
 /// Writes lines without control characters to standard error, in the way of `eprintln!`, which panics where it
 /// cannot.
 macro_rules! note {
@@ -26,13 +41,21 @@ macro_rules! note {
 }
 pub(crate) use note;
 
-/// Writes lines to standard error, without control characters of others. One that cannot be written, to a full disk
-/// or a closed pipe, is lost: it is no reason to end a process that serves others.
+/// Writes lines to standard error, or an event to the log.
 pub(crate) fn write_note(note: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "{}", text(&note.to_string()));
+    match NOTES_ARE_LOGGED.load(Ordering::Relaxed) {
+        true => tracing::info!(target: NOTES, "{note}"),
+        false => write_lines(&note.to_string()),
+    }
 }
 
-/// As [`write_note`], between the codes of a style and of its end.
+/// Writes lines to standard error, without control characters of others. One that cannot be written, to a full disk
+/// or a closed pipe, is lost: it is no reason to end a process that serves others.
+fn write_lines(lines: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", text(lines));
+}
+
+/// As [`note!`], between the codes of a style and of its end.
 pub(crate) fn write_styled(style: &str, note: &str, end: &str) {
     let _ = writeln!(io::stderr().lock(), "{style}{}{end}", text(note));
 }
@@ -72,7 +95,11 @@ pub(crate) fn is_broken_pipe(error: &Error) -> bool {
 
 /// One sentence on standard error, and what the user can do.
 pub(crate) fn print_error(error: &Error) {
-    note!("error: {}", sentence(error));
+    let sentence = sentence(error);
+    match ERRORS_ARE_LOGGED.load(Ordering::Relaxed) {
+        true => tracing::error!(target: NOTES, "{sentence}"),
+        false => write_lines(&format!("error: {sentence}")),
+    }
 }
 
 /// An error and its causes on one line, without those that the sentence before them says already. A hint is on a line

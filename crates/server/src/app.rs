@@ -15,7 +15,7 @@ use crate::{
     generate::{Context, blocking},
     input::{Bodies, Fields, Form, parse_body},
     metrics::Metrics,
-    models::{Lease, Registry},
+    models::{Lease, Registry, Sleep},
     pulls::Pulls,
     salts::Salts,
     store::Store,
@@ -40,6 +40,7 @@ pub(crate) enum Phase {
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) registry: Registry,
+    pub(crate) sleep: Sleep,
     pub(crate) metrics: Metrics,
     pub(crate) phase: watch::Sender<Phase>,
     pub(crate) bodies: Bodies,

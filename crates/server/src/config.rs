@@ -219,10 +219,12 @@ impl Default for Limits {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// The address to listen on: a host name or an IP address.
+    /// The address to listen on: a host name, an IP address, or `unix:PATH` for a Unix socket.
     pub host: String,
-    /// The port; 0 for any that is free.
+    /// The port; 0 for any that is free. A Unix socket has none.
     pub port: u16,
+    /// The certificate with which the server speaks HTTPS; `None` for HTTP.
+    pub tls: Option<TlsFiles>,
     /// The models.
     pub models: Vec<ModelConfig>,
     /// How each model is loaded.
@@ -272,6 +274,15 @@ pub struct Config {
     pub kv_events: Option<KvEvents>,
 }
 
+/// The files of a certificate, in PEM. They are read again when they change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The server's certificate, and those between it and one that clients know.
+    pub certificate: PathBuf,
+    /// The private key of the first certificate.
+    pub key: PathBuf,
+}
+
 /// Where changes of cached prefixes are published, for routers that send a prompt to where its prefix is.
 /// They have the tokens of prompts, and anyone who connects can read them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -315,6 +326,11 @@ pub struct Downloads {
 }
 
 impl Config {
+    /// The path of the Unix socket to listen on, if it is one.
+    pub(crate) fn unix_path(&self) -> Option<&Path> {
+        self.host.strip_prefix("unix:").map(Path::new)
+    }
+
     /// All keys, by the numbers that the server gives them.
     pub(crate) fn all_keys(&self) -> impl Iterator<Item = &ApiKey> {
         self.keys.iter().chain(&self.admin_keys)
@@ -331,6 +347,7 @@ impl Default for Config {
         Self {
             host: "127.0.0.1".to_owned(),
             port: 8080,
+            tls: None,
             models: Vec::new(),
             load: LoadOptions::default().max_concurrent(4),
             device: Device::default(),

@@ -32,5 +32,8 @@ mod telemetry;
 mod usage;
 mod wire;
 
-pub use config::{ApiKey, Config, Downloads, KeyError, KvEvents, Limits, MetricNames, ModelConfig};
+pub use config::{
+    ApiKey, Config, Downloads, KeyError, KvEvents, Limits, MetricNames, ModelConfig, TlsFiles,
+};
+pub use http::Address;
 pub use server::{Error, Progress, Server, serve_until_signal};

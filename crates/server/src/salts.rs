@@ -17,6 +17,8 @@ struct Table {
     numbers: HashMap<Pair, u64>,
     bytes: usize,
     last: u64,
+    /// The number of the namespace of all.
+    all: u64,
 }
 
 /// The namespaces so far. Numbers are never used again.
@@ -24,12 +26,12 @@ struct Table {
 pub(crate) struct Salts(Mutex<Table>);
 
 impl Salts {
-    /// The number of a namespace; 0 for that of all.
+    /// The number of a namespace; 0 for that of all, until [`forget`](Self::forget).
     pub(crate) fn number(&self, key: Option<usize>, chosen: Option<&str>) -> u64 {
-        if key.is_none() && chosen.is_none() {
-            return 0;
-        }
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if key.is_none() && chosen.is_none() {
+            return table.all;
+        }
         let pair = (key, chosen.map(str::to_owned));
         if let Some(&number) = table.numbers.get(&pair) {
             return number;
@@ -47,9 +49,21 @@ impl Salts {
         number
     }
 
+    /// Gives all namespaces new numbers, under which no prefix is cached.
+    pub(crate) fn forget(&self) {
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        table.numbers.clear();
+        table.bytes = 0;
+        table.last += 1;
+        table.all = table.last;
+    }
+
     /// The key and the text of a namespace, unless they were forgotten.
     pub(crate) fn pair(&self, number: u64) -> Option<(Option<usize>, Option<String>)> {
         let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if number == table.all {
+            return Some((None, None));
+        }
         table.numbers.iter().find(|(_, known)| **known == number).map(|(pair, _)| pair.clone())
     }
 }
@@ -75,5 +89,10 @@ mod tests {
         }
         assert!(salts.number(Some(1), None) > 8);
         assert!(salts.0.lock().unwrap().bytes <= BYTES_MAX);
+        let before = salts.number(Some(1), None);
+        salts.forget();
+        let all = salts.number(None, None);
+        assert!(all > before && salts.number(Some(1), None) > all);
+        assert_eq!(salts.pair(all), Some((None, None)));
     }
 }

@@ -1,12 +1,9 @@
 //! A server: bound to an address, run until it is stopped.
 
-use std::{
-    future::Future, io, net::SocketAddr, sync::Arc, thread::available_parallelism, time::Duration,
-};
+use std::{future::Future, io, sync::Arc, thread::available_parallelism, time::Duration};
 
 use pelton::{Device, Engine, EngineBuilder};
 use tokio::{
-    net::TcpListener,
     sync::{mpsc, watch},
     time::timeout,
 };
@@ -16,11 +13,11 @@ use crate::{
     app::{App, Phase},
     config::{Config, KvEvents, ModelConfig, lora_name},
     generate::BLOCKING_THREADS,
-    http::{is_local, serve},
+    http::{Address, Listener, Tls, is_local, serve},
     input::Bodies,
     kv_events::{Listeners, Names, Publisher},
     metrics::Metrics,
-    models::{Engines, REPLICAS_MAX, Registry},
+    models::{Engines, REPLICAS_MAX, Registry, Sleep},
     pulls::Pulls,
     salts::Salts,
     store::Store,
@@ -61,13 +58,15 @@ pub enum Error {
 
 /// A server that listens on its address.
 pub struct Server {
-    listener: TcpListener,
+    address: Address,
+    listener: Listener,
+    tls: Option<Arc<Tls>>,
     app: Arc<App>,
 }
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("listener", &self.listener).finish_non_exhaustive()
+        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
@@ -92,14 +91,18 @@ impl Server {
             Ok::<_, Error>(engines(&engine, &devices, threads)?)
         });
         let engines = opened.await.map_err(|error| Error::Config(error.to_string()))??;
-        let address = (config.host.as_str(), config.port);
-        let listener = TcpListener::bind(address).await.map_err(|source| Error::Listen {
-            address: format!("{}:{}", config.host, config.port),
-            source,
+        let tls = config.tls.as_ref().map(Tls::open).transpose().map_err(Error::Config)?;
+        let listener = Listener::bind(&config, tls.clone()).await.map_err(|source| {
+            let address = match config.unix_path() {
+                Some(_) => config.host.clone(),
+                None => format!("{}:{}", config.host, config.port),
+            };
+            Error::Listen { address, source }
         })?;
+        let address = listener.address().map_err(Error::Runtime)?;
         let salts = Arc::new(Salts::default());
         let publisher = match &config.kv_events {
-            Some(events) => Some(publisher(&config, events, &listener, &salts).await?),
+            Some(events) => Some(publisher(&config, events, &address, &salts).await?),
             None => None,
         };
         let registry = Registry::new(&config, engines, publisher);
@@ -110,23 +113,30 @@ impl Server {
         let responses = Store::default();
         let pulls = config.downloads.as_ref().map(Pulls::new).transpose();
         let pulls = pulls.map_err(|error| Error::Config(error.to_string()))?.map(Arc::new);
-        let app =
-            App { config, registry, metrics, phase, bodies, salts, telemetry, responses, pulls };
+        let sleep = Sleep::default();
+        let app = App {
+            config,
+            registry,
+            sleep,
+            metrics,
+            phase,
+            bodies,
+            salts,
+            telemetry,
+            responses,
+            pulls,
+        };
         let app = Arc::new(app);
         for entry in &app.registry.entries() {
             // all metrics are there from the start
             app.metrics.model(&entry.config.name);
         }
-        Ok(Self { listener, app })
+        Ok(Self { address, listener, tls, app })
     }
 
     /// The address.
-    ///
-    /// # Errors
-    ///
-    /// If the operating system does not tell it.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    pub fn address(&self) -> &Address {
+        &self.address
     }
 
     /// Waits until the models are loaded (unless they are to be loaded by their first requests).
@@ -146,7 +156,8 @@ impl Server {
     ///
     /// If a model cannot be loaded that is to be there from the start.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
-        let Self { listener, app } = self;
+        let Self { listener, tls, app, .. } = self;
+        let reloads = tls.map(|tls| tokio::spawn(async move { tls.watch().await }));
         let looks = {
             let app = Arc::clone(&app);
             tokio::spawn(async move {
@@ -167,6 +178,7 @@ impl Server {
         };
         serve(listener, router(Arc::clone(&app)), Arc::clone(&app), ends).await;
         looks.abort();
+        reloads.inspect(tokio::task::JoinHandle::abort);
         app.telemetry.flush().await;
         if timeout(FREE_TIME, app.registry.unload_all()).await.is_err() {
             tracing::debug!("the server ends while models compute");
@@ -217,14 +229,14 @@ async fn load(app: &App) -> Error {
 async fn publisher(
     config: &Config,
     events: &KvEvents,
-    own: &TcpListener,
+    own: &Address,
     salts: &Arc<Salts>,
 ) -> Result<Publisher, Error> {
     let listeners = Listeners::bind(&events.address, events.replay.as_deref()).await;
     let listeners = listeners.map_err(|(address, source)| Error::Listen { address, source })?;
-    let (address, own) = (listeners.address(), own.local_addr());
-    let (address, own) = (address.map_err(Error::Runtime)?, own.map_err(Error::Runtime)?);
-    let pod = events.pod.clone().unwrap_or_else(|| own.to_string());
+    let address = listeners.address().map_err(Error::Runtime)?;
+    let own = || own.socket().map_or_else(|| own.to_string(), |socket| socket.to_string());
+    let pod = events.pod.clone().unwrap_or_else(own);
     tracing::info!(%address, pod, "events of cached prefixes are published");
     let loras = config.load.loras.iter().map(|lora| lora_name(&lora.path)).collect();
     Ok(Publisher::start(listeners, pod, Names { loras, salts: Arc::clone(salts) }))
@@ -243,6 +255,23 @@ fn check(config: &Config) -> Result<(), Error> {
         }
         if names[..i].contains(name) {
             return fail(format!("two models have the name {name}, expected different ones"));
+        }
+    }
+    if let Some(path) = config.unix_path() {
+        if cfg!(not(unix)) {
+            return fail(format!(
+                "{} is a Unix socket, expected the address of a network",
+                config.host
+            ));
+        }
+        if path.as_os_str().is_empty() {
+            return fail("the Unix socket has no path, expected unix:PATH".to_owned());
+        }
+        if config.tls.is_some() {
+            return fail(format!(
+                "{} is on this machine only and has no TLS, expected an address, or no --tls-cert",
+                config.host
+            ));
         }
     }
     if !(1..=REPLICAS_MAX).contains(&config.replicas) {
@@ -291,13 +320,13 @@ fn check(config: &Config) -> Result<(), Error> {
 }
 
 /// Progress of a server that [`serve_until_signal`] runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
     /// It listens on the address, and loads its models.
-    Loading(SocketAddr),
+    Loading(Address),
     /// It answers requests on the address.
-    Ready(SocketAddr),
+    Ready(Address),
 }
 
 /// Runs a server on a runtime of its own until SIGINT (Ctrl-C) or SIGTERM comes; a second one ends
@@ -333,8 +362,8 @@ pub fn serve_until_signal(
             server = Server::bind(config) => server?,
             Some(()) = signals.recv() => return Ok(()),
         };
-        let address = server.address().map_err(Error::Runtime)?;
-        tell(Progress::Loading(address));
+        let address = server.address().clone();
+        tell(Progress::Loading(address.clone()));
         let ready = server.ready();
         tokio::spawn(async move {
             if ready.await {

@@ -1,5 +1,7 @@
 //! `pelton serve`: models over HTTP.
 
+mod file;
+
 use std::{
     env,
     ffi::OsString,
@@ -8,10 +10,12 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{CommandFactory, FromArgMatches, Parser};
 use pelton::{Device, LoadOptions, Pooling};
-use pelton_server::{ApiKey, Config, Downloads, KvEvents, MetricNames, ModelConfig, Progress};
+use pelton_server::{
+    ApiKey, Config, Downloads, KvEvents, MetricNames, ModelConfig, Progress, TlsFiles,
+};
 
 use super::embed::PoolingArg;
 use crate::{
@@ -25,7 +29,7 @@ use crate::{
 };
 
 /// The log lines without `RUST_LOG`.
-pub(crate) const LOG: &str = "warn,pelton_server=info,pelton::access=info";
+const LOG: &str = "warn,pelton_server=info,pelton::access=info";
 
 #[derive(clap::Args)]
 #[command(
@@ -41,12 +45,21 @@ pub(crate) struct Args {
     /// Model files or directories, built-in or built-in-speech; without any the built-in model
     #[arg(value_name = "MODEL")]
     models: Vec<String>,
-    /// Listen on this address
+    /// Listen on this address, or on a Unix socket: unix:PATH
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
     host: String,
     /// Listen on this port; 0 for any that is free
     #[arg(long, value_name = "PORT", default_value_t = 8080)]
     port: u16,
+    /// Speak HTTPS with the certificate in this PEM file, followed by those between it and its authority's.
+    /// It is read again when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(aliases = ["ssl-cert-file", "ssl-certfile"])]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM without a passphrase
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(aliases = ["ssl-key-file", "ssl-keyfile"])]
+    tls_key: Option<PathBuf>,
     /// Give a model a further name; the model may be one that is not listed otherwise. May be given
     /// several times
     #[arg(long, value_name = "NAME=MODEL")]
@@ -175,13 +188,6 @@ enum Names {
     Vllm,
 }
 
-impl Args {
-    /// How log lines are written.
-    pub(crate) fn log_format(&self) -> logging::Format {
-        self.log_format
-    }
-}
-
 /// The arguments on their own, to be parsed with those of a file.
 #[derive(Parser)]
 #[command(name = "pelton serve")]
@@ -192,37 +198,41 @@ struct Alone {
     args: Args,
 }
 
+/// The arguments, with those of a configuration file before those of the command line.
+fn with_file(args: Args) -> Result<Args> {
+    let Some(file) = &args.config else { return Ok(args) };
+    let command = habits::with_aliases(Alone::command());
+    let mut words: Vec<OsString> = vec!["pelton serve".into()];
+    words.extend(file::words(file, &command)?);
+    let own: Vec<OsString> = env::args_os().collect();
+    let own = habits::translated(own).map_err(anyhow::Error::msg)?;
+    words.extend(own.into_iter().skip_while(|word| word != "serve").skip(1));
+    let alone = Alone::from_arg_matches(&command.get_matches_from(words))?;
+    hub::configure(&alone.hub);
+    Ok(alone.args)
+}
+
 pub(crate) fn run(args: Args) -> Result<()> {
-    let args = match &args.config {
-        None => args,
-        Some(file) => {
-            let named = || format!("the configuration in {}", file.display());
-            let text = fs::read_to_string(file).with_context(named)?;
-            let mut words: Vec<OsString> = vec!["pelton serve".into()];
-            words.extend(words_of(&text).with_context(named)?.into_iter().map(OsString::from));
-            let own: Vec<OsString> = env::args_os().collect();
-            let own = habits::translated(own).map_err(anyhow::Error::msg)?;
-            words.extend(own.into_iter().skip_while(|word| word != "serve").skip(1));
-            let matches = habits::with_aliases(Alone::command()).get_matches_from(words);
-            let alone = Alone::from_arg_matches(&matches)?;
-            hub::configure(&alone.hub);
-            alone.args
-        }
-    };
+    let format = args.log_format;
+    let args = with_file(args);
+    logging::start_serving(LOG, args.as_ref().map_or(format, |args| args.log_format));
+    let args = args?;
     let config = config(&args)?;
     let names: Vec<&str> = config.models.iter().map(|model| model.name.as_str()).collect();
     let (names, lazy) = (names.join(", "), config.lazy);
+    let is_unix = config.host.starts_with("unix:");
     pelton_server::serve_until_signal(config, move |progress| match progress {
         Progress::Loading(_) if lazy => {}
         Progress::Loading(address) => {
             note!("loading {names}; {address} answers 503 until then");
         }
-        Progress::Ready(address) => note!("listening on http://{address}"),
+        Progress::Ready(address) => note!("listening on {address}"),
         _ => {}
     })
     .map_err(|error| match &error {
         pelton_server::Error::Listen { source, .. } => {
             let hint = match source.kind() {
+                _ if is_unix => "--host unix:PATH names another path",
                 io::ErrorKind::AddrInUse => {
                     "--port N listens on another port, --port 0 on any that is free"
                 }
@@ -232,41 +242,6 @@ pub(crate) fn run(args: Args) -> Result<()> {
         }
         _ => error.into(),
     })
-}
-
-/// The words of the command line that a file stands for.
-fn words_of(text: &str) -> Result<Vec<String>> {
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-        anyhow!("line {}: {}", before.matches('\n').count() + 1, error.message())
-    })?;
-    let (mut words, mut models) = (Vec::new(), Vec::new());
-    for (key, value) in table {
-        let values = match value {
-            toml::Value::Array(list) => list,
-            other => vec![other],
-        };
-        for value in values {
-            let text = match value {
-                toml::Value::String(text) => text,
-                toml::Value::Integer(number) => number.to_string(),
-                toml::Value::Float(number) => number.to_string(),
-                toml::Value::Boolean(true) => {
-                    words.push(format!("--{key}"));
-                    continue;
-                }
-                toml::Value::Boolean(false) => continue,
-                _ => bail!("{key} is a table or a time, expected a string, a number or a list"),
-            };
-            match key.as_str() {
-                "models" => models.push(text),
-                "config" => bail!("config is the name of another file, expected one file"),
-                _ => words.push(format!("--{key}={text}")),
-            }
-        }
-    }
-    words.extend(models);
-    Ok(words)
 }
 
 /// The model that a word names. One that a hub names keeps that name, and has its file's as an alias.
@@ -382,6 +357,11 @@ fn config(args: &Args) -> Result<Config> {
     let mut config = Config::default();
     config.host.clone_from(&args.host);
     config.port = args.port;
+    config.tls = args
+        .tls_cert
+        .clone()
+        .zip(args.tls_key.clone())
+        .map(|(certificate, key)| TlsFiles { certificate, key });
     config.models = models(args)?;
     config.load = hub::localized(args.load.options(args.speculate.apply(load)), args.load.device)?;
     config.in_file_order = args.load.no_repack;
@@ -452,9 +432,9 @@ mod tests {
     fn a_file_gives_defaults() {
         let file = "port = 9000\nlazy = true\nallow-public = false\nalias = [\"x=built-in\"]\n\
                     models = [\"built-in\", \"/m/a.gguf\", \"built-in-speech\"]\n";
-        let mut words = words_of(file).unwrap();
-        words.push("--port=9001".to_owned());
-        let args = parse(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        let words = file::words_of(file).unwrap();
+        let words = words.iter().flat_map(|(_, words)| words).map(String::as_str);
+        let args = parse(&words.chain(["--port=9001"]).collect::<Vec<_>>());
         assert_eq!((args.port, args.lazy, args.allow_public), (9001, true, false));
         let models = models(&args).unwrap();
         assert_eq!(models.len(), 3);
@@ -464,8 +444,8 @@ mod tests {
             ("built-in", &["x".into()][..])
         );
         assert_eq!(models[1].name, "a");
-        assert!(words_of("a = { b = 1 }").is_err());
-        assert!(words_of("port = ").is_err());
+        assert!(file::words_of("a = { b = 1 }").is_err());
+        assert!(file::words_of("port = ").is_err());
     }
 
     #[test]

@@ -35,6 +35,10 @@ mod quantize;
 mod run;
 #[cfg(unix)]
 mod serve;
+#[cfg(unix)]
+mod serve_logs;
+#[cfg(unix)]
+mod sockets;
 #[cfg(target_os = "linux")]
 mod standard_error;
 mod template;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::hostile;
 
 /// Paths that stop what the streams run on.
-const LEFT_OUT: [&str; 2] = ["/models/load", "/models/unload"];
+const LEFT_OUT: [&str; 4] = ["/models/load", "/models/unload", "/sleep", "/wake_up"];
 /// Fields whose values would make a request long, or end a model's stay in memory.
 const TOKENS: [&str; 5] =
     ["max_tokens", "max_completion_tokens", "max_output_tokens", "n_predict", "num_predict"];

@@ -9,6 +9,8 @@ mod openai;
 mod page;
 mod router;
 mod routers;
+mod sglang;
 mod vectors;
+mod vllm;
 
 pub(crate) use router::router;

@@ -9,7 +9,7 @@ use axum::{
     routing::{delete, get, post},
 };
 
-use super::{anthropic, audio, docs, llama_cpp, ollama, openai, page, routers};
+use super::{anthropic, audio, docs, llama_cpp, ollama, openai, page, routers, sglang, vllm};
 use crate::{
     app::App,
     error::ApiError,
@@ -49,6 +49,20 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/audio/translations", post(audio::translations))
         .route("/inference", post(audio::inference))
         .route("/rerank", post(openai::rerank::create))
+        .route("/reranking", post(openai::rerank::create))
+        .route("/v1/reranking", post(openai::rerank::create))
+        .route("/v2/rerank", post(openai::rerank::create))
+        .route("/score", post(vllm::score::create))
+        .route("/v1/score", post(vllm::score::create))
+        .route("/pooling", post(vllm::pooling::create))
+        .route("/classify", post(vllm::pooling::classify))
+        .route("/generate", post(sglang::generate))
+        .route("/version", get(vllm::state::version))
+        .route("/load", get(vllm::state::load))
+        .route("/reset_prefix_cache", post(vllm::state::reset_prefix_cache))
+        .route("/sleep", post(vllm::state::sleep))
+        .route("/wake_up", post(vllm::state::wake_up))
+        .route("/is_sleeping", get(vllm::state::is_sleeping))
         .route("/", get(page::index))
         .route("/page/{name}", get(page::part))
         .route("/openapi.json", get(docs::document))
@@ -56,8 +70,9 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/live", get(llama_cpp::state::live))
         .route("/health", get(llama_cpp::state::health))
         .route("/v1/health", get(llama_cpp::state::health))
+        .route("/ping", get(llama_cpp::state::health).post(llama_cpp::state::health))
         .route("/metrics", get(llama_cpp::state::metrics))
-        .route("/props", get(llama_cpp::state::props))
+        .route("/props", get(llama_cpp::state::props).post(llama_cpp::state::set_props))
         .route("/slots", get(llama_cpp::state::slots))
         .route("/tokenizer_info", get(llama_cpp::state::tokenizer_info))
         .route("/tokenize", post(llama_cpp::text::tokenize))
@@ -78,9 +93,9 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/version", get(ollama::models::version))
         .route("/api/show", post(ollama::models::show))
         .route("/api/pull", post(ollama::pull::pull))
-        .route("/api/push", post(ollama::models::unsupported))
-        .route("/api/create", post(ollama::models::unsupported))
-        .route("/api/copy", post(ollama::models::unsupported))
+        .route("/api/push", post(ollama::models::push))
+        .route("/api/create", post(ollama::models::create))
+        .route("/api/copy", post(ollama::models::copy))
         .route("/api/delete", delete(ollama::pull::remove))
         .fallback(|| async {
             ApiError::new(StatusCode::NOT_FOUND, "there is no such path; /docs lists all")

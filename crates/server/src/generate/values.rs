@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use pelton::{EmbedOptions, Embedding, Error, Prompt, RequestHandle, RerankOptions, Score};
+use pelton::{
+    EmbedOptions, Embedding, Error, Prompt, RequestHandle, RerankOptions, RerankQuery, Score,
+};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::{blocking::blocking, tokens::Context};
@@ -138,10 +140,10 @@ pub(crate) async fn embed(
     all
 }
 
-/// The scores of documents for a query.
+/// The scores of documents, all for one query or each for its own.
 pub(crate) async fn rerank(
     context: &Context,
-    query: String,
+    queries: Vec<String>,
     documents: Vec<String>,
     mut options: RerankOptions,
 ) -> Result<Vec<Score>, ApiError> {
@@ -150,10 +152,12 @@ pub(crate) async fn rerank(
     options.client = context.client;
     let (replicas, count_of) = (context.lease.replicas()?.clone(), documents.len());
     let encoder = replicas.first().clone();
-    let query = blocking(move || Ok(encoder.rerank_query(&query)?)).await?;
+    let encode = move || queries.iter().map(|query| Ok(encoder.rerank_query(query)?)).collect();
+    let queries: Vec<RerankQuery> = blocking(encode).await?;
     let submit = move |i: usize, sender: Sender<Score>| {
         replicas.submit(|model, place| {
-            model.submit_rerank(&query, &documents[i], &options, answer(i, sender.clone(), place))
+            let query = &queries[i % queries.len()];
+            model.submit_rerank(query, &documents[i], &options, answer(i, sender.clone(), place))
         })
     };
     let all = collect(count_of, submit, |one| context.usage.add_prompt(one.tokens)).await;

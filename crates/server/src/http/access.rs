@@ -20,15 +20,27 @@ use crate::{
 /// The status of a request whose client has gone before there was a response: nginx's number.
 pub(super) const GONE: u16 = 499;
 
+/// The most characters of a client's path, or of a reason with a client's words, in a log line.
+const SHOWN: usize = 300;
+
+/// The beginning of a text, for a log line.
+fn shortened(text: &str) -> &str {
+    text.char_indices().nth(SHOWN).map_or(text, |(end, _)| &text[..end])
+}
+
 /// The record of a request, logged when it is dropped.
 pub(super) struct Access {
     pub(super) app: Arc<App>,
     pub(super) id: String,
     pub(super) method: String,
-    /// The route, not the path: paths are the client's.
+    /// The route, as metrics have it.
     pub(super) route: String,
+    /// What the client has asked for, without a query, which may have secrets.
+    pub(super) path: String,
     pub(super) key: Option<String>,
     pub(super) status: u16,
+    /// Why the request was refused or has failed.
+    pub(super) reason: Option<String>,
     pub(super) begun: Instant,
     pub(super) usage: Arc<Usage>,
     pub(super) place: Place,
@@ -51,21 +63,32 @@ impl Drop for Access {
             model: self.usage.model(),
             tokens: (prompt, generated),
         });
-        let quiet = matches!(self.route.as_str(), "/health" | "/live" | "/metrics");
         let (id, method, route) = (&self.id, &self.method, &self.route);
         let milliseconds = (seconds * 1e4).round() / 10.0;
         let (status, complete) = (self.status, self.complete);
         let key = self.key.as_deref().unwrap_or("-");
-        match (self.usage.model(), quiet) {
-            (Some(model), _) => tracing::info!(
+        let (path, reason) = (shortened(&self.path), self.reason.as_deref().map(shortened));
+        let is_probe = matches!(route.as_str(), "/health" | "/live" | "/metrics" | "/ping");
+        match (&self.reason, self.usage.model()) {
+            (Some(_), model) if status >= 500 => tracing::warn!(
+                target: "pelton::access", id, method, route, path, status, reason, milliseconds, key,
+                model,
+                "request"
+            ),
+            (Some(_), model) => tracing::info!(
+                target: "pelton::access", id, method, route, path, status, reason, milliseconds, key,
+                model,
+                "request"
+            ),
+            (None, Some(model)) => tracing::info!(
                 target: "pelton::access", id, method, route, status, milliseconds, key, model,
                 prompt, generated, audio = self.usage.audio(), complete, "request"
             ),
-            (None, false) => tracing::info!(
+            (None, None) if is_probe => tracing::debug!(
                 target: "pelton::access", id, method, route, status, milliseconds, key, complete,
                 "request"
             ),
-            (None, true) => tracing::debug!(
+            (None, None) => tracing::info!(
                 target: "pelton::access", id, method, route, status, milliseconds, key, complete,
                 "request"
             ),

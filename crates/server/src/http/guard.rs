@@ -28,10 +28,10 @@ use crate::{
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Routes that need no key.
-const OPEN: [&str; 7] =
-    ["/live", "/health", "/v1/health", "/", "/page/{name}", "/docs", "/openapi.json"];
+const OPEN: [&str; 8] =
+    ["/live", "/health", "/v1/health", "/ping", "/", "/page/{name}", "/docs", "/openapi.json"];
 /// Further routes that are answered while the models are loaded.
-const BEFORE: [&str; 7] = [
+const BEFORE: [&str; 10] = [
     "/v1/models",
     "/v1/models/{*name}",
     "/models",
@@ -39,12 +39,23 @@ const BEFORE: [&str; 7] = [
     "/api/tags",
     "/api/ps",
     "/api/version",
+    "/version",
+    "/load",
+    "/is_sleeping",
 ];
 /// Routes that are answered always.
-const ALWAYS: [&str; 4] = ["/live", "/health", "/v1/health", "/metrics"];
+const ALWAYS: [&str; 5] = ["/live", "/health", "/v1/health", "/ping", "/metrics"];
 
 /// Routes that need an admin key where there are any.
-const ADMIN: [&str; 4] = ["/models/load", "/models/unload", "/api/pull", "/api/delete"];
+const ADMIN: [&str; 7] = [
+    "/models/load",
+    "/models/unload",
+    "/sleep",
+    "/wake_up",
+    "/reset_prefix_cache",
+    "/api/pull",
+    "/api/delete",
+];
 /// Those of them that change the disk. Without admin keys they are for programs on this machine, where
 /// there is no key at all.
 const DISK: [&str; 2] = ["/api/pull", "/api/delete"];
@@ -117,14 +128,17 @@ pub(crate) async fn guard(
         Err(error) => (None, None, Some(error)),
     };
     let usage = Arc::new(Usage::new(permit));
+    guard.app.metrics.http.begin();
     // from here on the request is logged, also if the client goes away
     let mut access = Access {
         app: Arc::clone(&guard.app),
         id: id.clone(),
         method: request.method().to_string(),
         route: route.clone(),
+        path: request.uri().path().to_owned(),
         key: key.and_then(|key| Some(guard.app.config.all_keys().nth(key)?.name.clone())),
         status: GONE,
+        reason: None,
         begun,
         usage: Arc::clone(&usage),
         place,
@@ -144,12 +158,7 @@ pub(crate) async fn guard(
     {
         response = error.response(shape);
     }
-    if let Some(error) = response.extensions().get::<ApiError>() {
-        match error.status.is_server_error() {
-            true => tracing::warn!(id, %error, "a request fails"),
-            false => tracing::debug!(id, %error, "a request is refused"),
-        }
-    }
+    access.reason = reason(&response);
     let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::from_str(&id) {
         headers.insert(REQUEST_ID, value.clone());
@@ -163,6 +172,14 @@ pub(crate) async fn guard(
     access.status = response.status().as_u16();
     let (parts, inner) = response.into_parts();
     Response::from_parts(parts, Body::new(Logged { inner, access }))
+}
+
+/// Why a response is an error.
+fn reason(response: &Response) -> Option<String> {
+    let status = response.status();
+    let error = response.extensions().get::<ApiError>().map(ToString::to_string);
+    let of_status = || status.canonical_reason().unwrap_or("an error").to_owned();
+    (status.is_client_error() || status.is_server_error()).then(|| error.unwrap_or_else(of_status))
 }
 
 type Checked = (Option<usize>, Option<Permit>);
@@ -182,12 +199,14 @@ fn check(
              --allow-host gives",
         ));
     }
-    if origin.is_some_and(|origin| !hosts.allows_origin(origin, headers)) {
-        return Err(ApiError::new(
-            StatusCode::FORBIDDEN,
-            "pages of this origin may not send requests, expected the server's own page or an \
-             origin that --cors allows; behind a proxy give its name by --allow-host",
-        ));
+    if let Some(origin) = origin.filter(|origin| !hosts.allows_origin(origin, headers)) {
+        let origin = origin.to_str().ok().filter(|origin| origin.len() <= 100);
+        let origin = origin.unwrap_or("ORIGIN");
+        let message = format!(
+            "pages of {origin} may not send requests, expected a server that is started with --cors {origin}, \
+             or with --allow-host NAME if this is its own page behind a proxy"
+        );
+        return Err(ApiError::new(StatusCode::FORBIDDEN, message));
     }
     if request.method() == Method::OPTIONS {
         return Ok((None, None));
@@ -224,7 +243,7 @@ fn check(
     if is_admin && !config.may_administer(key) {
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,
-            "this key may not load and unload models, expected one of --admin-key-file",
+            "this key may not administer the server, expected one of --admin-key-file",
         ));
     }
     let is_trusted = config.keys.is_empty() && Peer::is_of_this_machine(request);

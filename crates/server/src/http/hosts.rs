@@ -8,8 +8,11 @@ use crate::config::Config;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Whether a host name is that of this machine only.
+/// Whether a host name is that of this machine only, as a Unix socket is.
 pub(crate) fn is_local(host: &str) -> bool {
+    if host.starts_with("unix:") {
+        return true;
+    }
     let host = host.trim_end_matches('.');
     let address = host.parse::<IpAddr>();
     host == "localhost"
@@ -88,7 +91,9 @@ mod tests {
 
     #[test]
     fn local_hosts() {
-        for host in ["localhost", "127.0.0.1", "127.3.2.1", "::1", "a.localhost"] {
+        for host in
+            ["localhost", "127.0.0.1", "127.3.2.1", "::1", "a.localhost", "unix:/run/p.sock"]
+        {
             assert!(is_local(host), "{host}");
         }
         for host in ["0.0.0.0", "::", "192.168.1.1", "example.com", "localhost.example.com", ""] {

@@ -9,7 +9,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
-    net::{TcpListener, TcpStream},
+    io::{AsyncRead, AsyncWrite},
     sync::watch,
     task::JoinSet,
     time::{sleep, timeout},
@@ -18,6 +18,7 @@ use tokio::{
 use super::{
     peer::{Peer, Routes},
     places::{Place, Places},
+    socket::{Listener, Stream},
     timed::Timed,
 };
 use crate::app::App;
@@ -28,7 +29,7 @@ const RESERVE_TIME: Duration = Duration::from_secs(5);
 /// Serves connections until `stop` is ready. Then lets running requests end, for a limited time, in
 /// which new connections are answered too: with 503, by the guard.
 pub(crate) async fn serve(
-    listener: TcpListener,
+    listener: Listener,
     router: Router,
     app: Arc<App>,
     stop: impl Future<Output = ()>,
@@ -53,7 +54,7 @@ pub(crate) async fn serve(
 
 /// The part that accepts connections.
 struct Door {
-    listener: TcpListener,
+    listener: Listener,
     router: Router,
     app: Arc<App>,
     places: Arc<Places>,
@@ -66,14 +67,14 @@ impl Door {
         loop {
             match self.listener.accept().await {
                 Ok((stream, peer)) => {
-                    let place = Arc::new(self.places.take(peer.ip().to_canonical()).await);
+                    let place = Arc::new(self.places.take(peer).await);
                     let (app, router) = (Arc::clone(&self.app), self.router.clone());
                     let stopped = self.stopped.clone();
                     connections.spawn(async move {
                         app.metrics.http.connections(1);
                         let routes = Routes {
                             service: TowerToHyperService::new(router),
-                            peer: Peer(peer.ip()),
+                            peer: Peer(peer),
                             place: Arc::clone(&place),
                         };
                         connection(stream, routes, &app, &place, stopped).await;
@@ -102,30 +103,62 @@ fn is_of_client(error: &io::Error) -> bool {
     )
 }
 
+/// Serves a connection, after its handshake where there is TLS.
 async fn connection(
-    stream: TcpStream,
+    stream: Stream,
     routes: Routes,
     app: &App,
     place: &Place,
     mut stopped: watch::Receiver<bool>,
 ) {
     let limits = &app.config.limits;
-    // one that comes while the server stops has one request, which is refused
-    let late = *stopped.borrow();
     let header_time = match place.is_reserve {
         true => limits.header_time.min(RESERVE_TIME),
         false => limits.header_time,
     };
-    // tokens are small: they are not to wait for more
-    let _ = stream.set_nodelay(true);
-    let io = TokioIo::new(Timed::new(stream, limits.write_time));
+    // one that comes while the server stops has one request, which is refused
+    let late = *stopped.borrow();
+    match stream {
+        Stream::Tcp { stream, tls } => {
+            // tokens are small: they are not to wait for more
+            let _ = stream.set_nodelay(true);
+            let Some(tls) = tls else {
+                let stream = Timed::new(stream, limits.write_time);
+                return requests(stream, routes, header_time, place, late, stopped).await;
+            };
+            let secured = tokio::select! {
+                secured = tls.accept(stream, header_time, limits.write_time) => secured,
+                () = place.close.notified() => None,
+                () = wait(&mut stopped), if !late => None,
+            };
+            if let Some(stream) = secured {
+                requests(stream, routes, header_time, place, late, stopped).await;
+            }
+        }
+        #[cfg(unix)]
+        Stream::Unix(stream) => {
+            let stream = Timed::new(stream, limits.write_time);
+            requests(stream, routes, header_time, place, late, stopped).await;
+        }
+    }
+}
+
+/// Answers the requests of a connection.
+async fn requests(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    routes: Routes,
+    header_time: Duration,
+    place: &Place,
+    late: bool,
+    mut stopped: watch::Receiver<bool>,
+) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(header_time)
         .max_buf_size(64 << 10)
         .keep_alive(!late && !place.is_reserve);
-    let serving = builder.serve_connection(io, routes);
+    let serving = builder.serve_connection(TokioIo::new(stream), routes);
     let mut serving = pin!(serving);
     let outcome = tokio::select! {
         outcome = &mut serving => outcome,
@@ -138,8 +171,14 @@ async fn connection(
             serving.await
         }
     };
-    if let Err(error) = outcome {
-        tracing::debug!(%error, "a connection ends");
+    match outcome {
+        // hyper has answered it
+        Err(error) if error.is_parse() => tracing::info!(
+            target: "pelton::access", status = if error.is_parse_too_large() { 431 } else { 400 },
+            reason = %error, "what a client has sent is no request"
+        ),
+        Err(error) => tracing::debug!(%error, "a connection ends"),
+        Ok(()) => {}
     }
 }
 

@@ -10,20 +10,19 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
     time::{Sleep, sleep},
 };
 
-/// A TCP stream that fails when a write waits for longer than a limit.
-pub(super) struct Timed {
-    stream: TcpStream,
+/// A stream that fails when a write waits for longer than a limit.
+pub(super) struct Timed<S> {
+    stream: S,
     limit: Duration,
     /// The end of the wait, while a write waits.
     wait: Option<Pin<Box<Sleep>>>,
 }
 
-impl Timed {
-    pub(super) fn new(stream: TcpStream, limit: Duration) -> Self {
+impl<S> Timed<S> {
+    pub(super) fn new(stream: S, limit: Duration) -> Self {
         Self { stream, limit, wait: None }
     }
 
@@ -44,7 +43,7 @@ impl Timed {
     }
 }
 
-impl AsyncRead for Timed {
+impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -54,7 +53,7 @@ impl AsyncRead for Timed {
     }
 }
 
-impl AsyncWrite for Timed {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

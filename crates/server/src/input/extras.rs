@@ -145,6 +145,10 @@ pub(crate) const TEXT: &[&str] = &[
     "verbose",
 ];
 
+/// Fields of SGLang's own path.
+pub(crate) const SGLANG: &[&str] =
+    &["logprob_start_len=-1", "token_ids_logprob=", "top_logprobs_num=0"];
+
 /// Fields that say how a response is sent, at paths that send none of a model.
 pub(crate) const STREAM: &[&str] = &["stream", "stream_options"];
 

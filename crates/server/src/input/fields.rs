@@ -104,6 +104,11 @@ impl Fields {
         Ok(())
     }
 
+    /// A field, without taking it.
+    pub(crate) fn peek(&self, name: &str) -> Option<&Value> {
+        self.map.get(name)
+    }
+
     /// Whether a field is a certain text, without taking it.
     pub(crate) fn string_is(&self, name: &str, text: &str) -> bool {
         self.map.get(name).and_then(Value::as_str) == Some(text)

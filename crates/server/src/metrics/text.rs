@@ -21,6 +21,8 @@ pub(crate) struct Http {
     requests: Mutex<BTreeMap<(String, u16), u64>>,
     seconds: Histogram,
     open: std::sync::atomic::AtomicI64,
+    /// Requests that are being answered.
+    running: std::sync::atomic::AtomicI64,
 }
 
 impl Default for Http {
@@ -29,6 +31,7 @@ impl Default for Http {
             requests: Mutex::default(),
             seconds: Histogram::new(SECONDS),
             open: Default::default(),
+            running: Default::default(),
         }
     }
 }
@@ -38,7 +41,18 @@ impl Http {
         self.open.fetch_add(change, Ordering::Relaxed);
     }
 
+    /// Counts a request that begins.
+    pub(crate) fn begin(&self) {
+        self.running.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Requests that have begun and not ended.
+    pub(crate) fn running(&self) -> i64 {
+        self.running.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn end(&self, route: &str, status: u16, seconds: f64) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
         self.seconds.observe(seconds);
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         *requests.entry((route.to_owned(), status)).or_default() += 1;

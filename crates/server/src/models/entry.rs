@@ -202,7 +202,8 @@ impl Entry {
                     State::Loaded(Arc::new(served))
                 }
                 Err(error) => {
-                    tracing::error!(model = name, %error, "the load failed");
+                    // whoever has asked for the model is told
+                    tracing::debug!(model = name, %error, "the load failed");
                     State::Failed(error)
                 }
             };

@@ -8,6 +8,7 @@ mod load;
 mod registry;
 mod replicas;
 mod served;
+mod sleep;
 mod turns;
 
 pub(crate) use balance::{Place, REPLICAS_MAX};
@@ -17,4 +18,5 @@ pub(crate) use load::Engines;
 pub(crate) use registry::Registry;
 pub(crate) use replicas::{Replica, Replicas, Run};
 pub(crate) use served::{Kind, Served};
+pub(crate) use sleep::Sleep;
 pub(crate) use turns::Turn;

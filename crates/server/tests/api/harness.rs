@@ -55,7 +55,7 @@ pub(crate) fn start(change: impl FnOnce(&mut Config)) -> TestServer {
             .unwrap();
         runtime.block_on(async move {
             let server = Server::bind(config).await.unwrap();
-            let (address, ready) = (server.address().unwrap(), server.ready());
+            let (address, ready) = (server.address().socket().unwrap(), server.ready());
             tokio::spawn(async move {
                 if ready.await {
                     sender.send(address).unwrap();

@@ -235,7 +235,7 @@ fn the_port_answers_during_loads() {
     config.models = vec![model];
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = runtime.block_on(pelton_server::Server::bind(config)).unwrap();
-    let (address, ready) = (server.address().unwrap(), server.ready());
+    let (address, ready) = (server.address().socket().unwrap(), server.ready());
     let running = runtime.spawn(server.run(std::future::pending()));
     let send = |method: &str, path: &str| {
         let mut stream = std::net::TcpStream::connect(address).unwrap();

@@ -63,9 +63,9 @@ impl Subject {
             let runtime = runtime.worker_threads(2).enable_all().build()?;
             runtime.block_on(async move {
                 let server = Server::bind(config).await.map_err(io::Error::other)?;
-                let (address, ready) = (server.address()?, server.ready());
+                let (address, ready) = (server.address().socket(), server.ready());
                 tokio::spawn(async move {
-                    if ready.await {
+                    if let (true, Some(address)) = (ready.await, address) {
                         let _ = sender.send(address);
                     }
                 });

@@ -35,6 +35,8 @@ const LLAMA_CPP: &str = "n_predict:integer[-2,4294967295] max_tokens:integer[-2,
 const OLLAMA: &str = "!model:string stream:boolean options:object format:string|object \
     think:@think keep_alive:string|number logprobs:boolean top_logprobs:integer[0,20]";
 
+const RERANK: &str = "model:string !query:string !documents:array top_n:integer[1,4294967295] \
+    return_documents:boolean raw_scores:boolean";
 const AUDIO: &str = "model:string !file:@file language:string prompt:string \
     temperature:number[0,1] beam_size:integer[1,5] condition_on_previous_text:boolean hotwords:string \
     keywords:@strings seed:integer[0,9223372036854775807] grammar:string \
@@ -44,6 +46,11 @@ const OPENAI_AUDIO: &str = "timestamp_granularities:@granularities include:@noth
 
 const fn get(path: &'static str, about: &'static str) -> Route {
     Route { method: "get", path, about, fields: &[], is_form: false, example: "" }
+}
+
+/// A `POST` without a body.
+const fn act(path: &'static str, about: &'static str) -> Route {
+    Route { method: "post", ..get(path, about) }
 }
 
 const fn form(path: &'static str, about: &'static str, fields: &'static [&'static str]) -> Route {
@@ -115,10 +122,43 @@ pub(super) const ROUTES: &[Route] = &[
     post(
         "/v1/rerank",
         "The relevance of documents for a query (Jina, Cohere)",
-        &["model:string !query:string !documents:array top_n:integer[1,4294967295] \
-           return_documents:boolean raw_scores:boolean"],
+        &[RERANK],
         r#"{"query": "Hello", "documents": ["a", "b"]}"#,
     ),
+    post(
+        "/v2/rerank",
+        "The relevance of documents for a query (Cohere)",
+        &[RERANK],
+        r#"{"query": "Hello", "documents": ["a", "b"]}"#,
+    ),
+    post(
+        "/v1/score",
+        "Scores of pairs of texts (vLLM)",
+        &["model:string !text_1:@strings !text_2:@strings use_activation:boolean"],
+        r#"{"text_1": "Hello", "text_2": ["a", "b"]}"#,
+    ),
+    post(
+        "/pooling",
+        "Embeddings of texts, as the model pools them (vLLM)",
+        &["model:string !input:@prompts task=embed encoding_format=float \
+           dimensions:integer[1,4294967295] use_activation:boolean"],
+        r#"{"input": "Hello"}"#,
+    ),
+    post(
+        "/generate",
+        "Texts after prompts (SGLang)",
+        &["model:string text:string|array input_ids:array sampling_params:object stream:boolean \
+           return_logprob:boolean return_text_in_logprobs:boolean"],
+        r#"{"text": "Once upon a time", "sampling_params": {"max_new_tokens": 4}}"#,
+    ),
+    get("/version", "The version (vLLM)"),
+    get("/load", "The number of requests that are being answered (vLLM)"),
+    get("/is_sleeping", "Whether /sleep has unloaded all models (vLLM)"),
+    act("/sleep", "Unloads all models (vLLM)"),
+    act("/wake_up", "Loads the models that /sleep has unloaded (vLLM)"),
+    act("/reset_prefix_cache", "Forgets cached prefixes (vLLM)"),
+    get("/ping", "Whether all models are loaded (SageMaker)"),
+    act("/ping", "Whether all models are loaded (SageMaker)"),
     get("/v1/models", "The models (OpenAI)"),
     get("/v1/models/{model}", "A model (OpenAI)"),
     post("/models/load", "Loads a model", &["model:string"], "{}"),

@@ -85,7 +85,7 @@ fn operation(route: &Route) -> Value {
         );
     }
     match route.path {
-        "/api/delete" => None,
+        "/api/delete" | "/sleep" | "/wake_up" | "/reset_prefix_cache" => None,
         "/metrics" => answers.insert("text/plain".to_owned(), json!({})),
         "/slots" | "/lora-adapters" | "/embedding" => {
             answers.insert("application/json".to_owned(), json!({"schema": {"type": "array"}}))

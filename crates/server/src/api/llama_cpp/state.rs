@@ -137,6 +137,14 @@ pub(in crate::api) async fn props(State(app): State<Arc<App>>) -> Result<Answer<
     })))
 }
 
+/// `POST /props`
+pub(in crate::api) async fn set_props() -> ApiError {
+    ApiError::new(
+        StatusCode::NOT_IMPLEMENTED,
+        "properties are set when the server starts, expected options of `pelton serve`",
+    )
+}
+
 /// The first model.
 pub(super) fn first(app: &App) -> Result<Arc<crate::models::Entry>, ApiError> {
     app.registry.first().ok_or_else(|| ApiError::unavailable("the server has no model"))

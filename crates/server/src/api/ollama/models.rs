@@ -162,10 +162,24 @@ fn json_of(value: &Meta, verbose: bool) -> Value {
     }
 }
 
-/// `POST /api/push` and others that change the models on disk.
-pub(in crate::api) async fn unsupported() -> ApiError {
-    ApiError::new(
-        StatusCode::NOT_IMPLEMENTED,
-        "the server does not download or change models, expected models on its command line",
+fn unsupported(message: &'static str) -> ApiError {
+    ApiError::new(StatusCode::NOT_IMPLEMENTED, message)
+}
+
+/// `POST /api/create`
+pub(in crate::api) async fn create() -> ApiError {
+    unsupported(
+        "the server makes no models, expected a file that `pelton convert` or `pelton quantize` has \
+         written, and its options in requests or on the server's command line",
     )
+}
+
+/// `POST /api/copy`
+pub(in crate::api) async fn copy() -> ApiError {
+    unsupported("models get further names when the server starts, expected --alias NAME=MODEL")
+}
+
+/// `POST /api/push`
+pub(in crate::api) async fn push() -> ApiError {
+    unsupported("the server uploads no models, expected the tools of the hub, such as `hf upload`")
 }

@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Runs texts to their end with `run`, those of `batch` as the queue has room for them. Adds up their
 /// tokens. Dropping it cancels them.
-pub(super) async fn run_all<T, F>(
+pub(in crate::api) async fn run_all<T, F>(
     texts: Vec<T>,
     mut batch: Batch<T>,
     mut run: impl FnMut(T) -> F,

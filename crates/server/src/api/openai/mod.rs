@@ -1,7 +1,7 @@
 //! The API of OpenAI.
 
 pub(super) mod chat;
-mod choices;
+pub(super) mod choices;
 pub(super) mod completions;
 pub(super) mod embeddings;
 pub(super) mod log_probs;

@@ -47,7 +47,7 @@ pub(in crate::api) fn take(
 }
 
 /// Refuses more texts than one request may have.
-pub(super) fn check_batch(app: &App, path: &str, found: usize) -> Result<(), ApiError> {
+pub(in crate::api) fn check_batch(app: &App, path: &str, found: usize) -> Result<(), ApiError> {
     let limit = app.config.limits.batch;
     match found <= limit {
         true => Ok(()),

@@ -50,7 +50,7 @@ pub(in crate::api) async fn create(
     let context = app.context(lease, &caller, None);
     let options = RerankOptions::default().raw(raw);
     let shown = if show { documents.clone() } else { Vec::new() };
-    let scores = generate::rerank(&context, query, documents, options).await?;
+    let scores = generate::rerank(&context, vec![query], documents, options).await?;
     let tokens: usize = scores.iter().map(|score| score.tokens).sum();
     let mut scores: Vec<(usize, Score)> = scores.into_iter().enumerate().collect();
     scores.sort_by(|(i, a), (j, b)| b.score.total_cmp(&a.score).then(i.cmp(j)));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// Tokens of a response.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Count {
+pub(in crate::api) struct Count {
     pub(super) prompt: usize,
     pub(super) cached: usize,
     pub(super) generated: usize,
@@ -79,7 +79,7 @@ pub(super) fn finish_reason(reason: FinishReason, called: bool) -> &'static str 
 }
 
 /// Seconds since 1970.
-pub(super) fn now() -> u64 {
+pub(in crate::api) fn now() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.unwrap_or_default().as_secs()
 }
