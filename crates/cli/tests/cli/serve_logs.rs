@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{pelton, serve::Server, temporary};
 
-/// What a server logs for some requests.
+/// The log lines of a server for some requests.
 fn log(args: &[&str]) -> String {
     let server = Server::start(args);
     server.request("GET", "/v1/nothing?secret=1", "", "");

@@ -17,7 +17,7 @@ use super::{pelton, temporary};
 struct Server {
     child: Child,
     errors: BufReader<ChildStderr>,
-    /// What follows `listening on`.
+    /// The words after `listening on`.
     address: String,
 }
 
@@ -61,7 +61,7 @@ impl Drop for Server {
     }
 }
 
-/// What curl writes; `None` where it is not installed.
+/// The output of curl; `None` where it is not installed.
 fn curl(words: &[&str]) -> Option<Output> {
     if !Command::new("curl").arg("--version").output().is_ok_and(|output| output.status.success()) {
         skip(Need::Capability, "curl is not installed");

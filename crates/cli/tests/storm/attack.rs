@@ -33,7 +33,7 @@ pub(crate) struct Target {
     pub(crate) bodies: Bodies,
 }
 
-/// What a client does once. An error ends the test.
+/// One action of a client. An error ends the test.
 pub(crate) type Attack = fn(&Target, &mut Rng) -> Result<(), String>;
 
 /// The kinds of attacks, and how many clients of each there are.

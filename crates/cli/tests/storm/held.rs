@@ -18,7 +18,7 @@ use crate::{
 const STORE: usize = 32 << 20;
 /// The memory of all bodies at a time: `Limits::body_memory` of the server.
 const BODIES: usize = 512 << 20;
-/// What an allocator keeps of freed memory, and caches.
+/// Freed memory that an allocator keeps, and caches.
 const SPARE: usize = 32 << 20;
 
 /// A form of speech on a connection that waits for its answer.

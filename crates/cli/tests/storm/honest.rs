@@ -60,7 +60,7 @@ pub(crate) fn form(file: &[u8], texts: &[(&str, &str)]) -> Vec<u8> {
     body
 }
 
-/// What the server gives to a client alone.
+/// The honest clients, and the transcripts that a server without other clients gives.
 pub(crate) struct Honest {
     address: String,
     home: PathBuf,

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const FILE: &str = "m-Q8_0.gguf";
 const SIZE: usize = 1_500_000;
-/// Names of repositories that lie. That of an honest one begins with `good`.
+/// Names of repositories that lie. The name of an honest one begins with `good`.
 pub(crate) const LIES: [&str; 20] = [
     "trickle",
     "trickle-list",

@@ -16,7 +16,7 @@ use crate::{PATIENCE, attack::check, bodies::Bodies, client::Connection, number,
 const WORK: Duration = Duration::from_secs(10);
 /// How much the server may grow for one body, and for all of them after the first fifth.
 const GROWTH: usize = 64 << 20;
-/// What stands for the many values.
+/// The place of the many values.
 pub(crate) const HOLE: &str = "@many@";
 
 const CHAT: &str = "/v1/chat/completions";

@@ -45,7 +45,7 @@ impl Drop for Home {
     }
 }
 
-/// What the honest clients got within a part of the test.
+/// The answers of the honest clients within a part of the test.
 struct Part {
     texts: Gaps,
     transcripts: Times,

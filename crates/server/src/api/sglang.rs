@@ -18,7 +18,7 @@ use crate::{
 /// Tokens of a text if the request does not say how many, as in SGLang.
 const MAX_TOKENS: usize = 128;
 
-/// What a request asks for beside its prompts.
+/// The fields of a request beside its prompts.
 #[derive(Clone, Copy)]
 struct Wanted {
     /// Whether the answer is a list of texts.

@@ -35,7 +35,7 @@ pub(super) struct Access {
     pub(super) method: String,
     /// The route, as metrics have it.
     pub(super) route: String,
-    /// What the client has asked for, without a query, which may have secrets.
+    /// The path of the request, without a query, which may have secrets.
     pub(super) path: String,
     pub(super) key: Option<String>,
     pub(super) status: u16,

@@ -64,7 +64,7 @@ impl ResolvesServerCert for Pair {
     }
 }
 
-/// What shows that a file has changed: its time, its size and its number.
+/// The marks of a change of a file: its time, its size and its number.
 type Stamp = (SystemTime, u64, u64);
 type Stamps = [Option<Stamp>; 2];
 

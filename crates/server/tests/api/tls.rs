@@ -72,7 +72,7 @@ impl Authority {
     }
 }
 
-/// What curl says of a path, or `None` where it is not installed.
+/// The words of curl about a path, or `None` where it is not installed.
 fn curl(server: &TestServer, path: &str, words: &[&str]) -> Option<Output> {
     if !succeeds(Command::new("curl").arg("--version")) {
         skip(Need::Capability, "curl is not installed");
@@ -272,7 +272,7 @@ assert min(counts) > 20, counts
 fn a_request_without_tls_is_told_to_use_it() {
     let authority = Authority::new("plain");
     let server = authority.server(|_| {});
-    // with a body that the server does not read to its end
+    // without a body, and then one that the server does not read to its end
     for len in [0, 20_000] {
         let answer = server.send("POST", "/v1/completions", &[], "x".repeat(len).as_bytes());
         assert_eq!(answer.status, 400);

@@ -1,4 +1,4 @@
-//! What a model makes of texts: their embeddings, whatever its pooling.
+//! The result of a model for texts: their embeddings, whatever its pooling.
 
 use std::sync::Arc;
 
