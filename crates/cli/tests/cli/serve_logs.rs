@@ -19,6 +19,11 @@ fn log(args: &[&str]) -> String {
     server.request("DELETE", "/v1/models", "", "");
     server.send("GET", "/ HTTP/9", "", "");
     server.send("", "", "\x01\x02\r\n", "");
+    // its client leaves before the answer
+    let long = r#"{"prompt": "Once", "max_tokens": 900, "ignore_eos": true}"#;
+    let stream = server.send("POST", "/v1/completions", "", long);
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    drop(stream);
     // one more, so that those before it are logged
     server.get("/v1/models");
     server.stop()
@@ -37,6 +42,7 @@ fn every_refused_request_is_logged_with_its_reason() {
         ][..],
         &["method=\"POST\"", "path=\"/v1/completions\"", "status=400", "reason=", "prompt is 1.5"],
         &["path=\"/v1/models\"", "status=403", "--cors http://page.example"],
+        &["path=\"/v1/completions\"", "status=499", "reason=\"the client has gone\""],
         &["method=\"DELETE\"", "status=405", "no method DELETE"],
         &["status=400", "reason=", "no request"],
     ] {

@@ -138,7 +138,7 @@ pub(crate) async fn guard(
         path: request.uri().path().to_owned(),
         key: key.and_then(|key| Some(guard.app.config.all_keys().nth(key)?.name.clone())),
         status: GONE,
-        reason: None,
+        reason: Some("the client has gone".to_owned()),
         begun,
         usage: Arc::clone(&usage),
         place,
