@@ -21,6 +21,9 @@ pub(crate) fn of_load(error: impl Into<Error>, file: &str) -> anyhow::Error {
                 .to_owned(),
         ),
         Error::Context { context, .. } => Some(format!("--context {context} is the longest")),
+        Error::KvMemory { fits: 0, .. } => {
+            Some("--device gpu,cpu runs layers on the CPU, --device cpu all of them".to_owned())
+        }
         Error::KvMemory { fits, .. } => {
             Some(format!("--context {fits} fits; --kv q8_0 takes half of the memory"))
         }
