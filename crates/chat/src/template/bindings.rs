@@ -1,13 +1,14 @@
-//! Rewriting of the statements that put values into variables and namespaces, so that these are
-//! checked.
+//! Rewriting of the statements that put values into namespaces, so that these are checked, and of those that
+//! repeat others, so that the clock is looked at.
 //!
-//! The value of `set`, `with`, `for` and `loop()` becomes the argument of a function. A macro begins with a
-//! statement that checks its parameters.
+//! The value of `set` becomes the argument of a function. The bodies of loops, macros and blocks begin with a
+//! statement that looks at the clock.
 
 use serde_json::Value as Json;
 
 use super::edits::{Edits, end, offset, refused};
-use super::nesting::{HELD, PARAMETERS, VARIABLE};
+use super::operators::{is_bare, tick};
+use super::sharing::{HELD, TICK, VALUE};
 use crate::Error;
 
 /// Rewrites a statement; other nodes stay as they are.
@@ -22,99 +23,82 @@ pub(super) fn edit(
 ) -> Result<(), Error> {
     match kind {
         "Set" => {
-            let function = if has_attribute(&content["target"]) { HELD } else { VARIABLE };
-            wrap(
-                edits,
-                &content["target"],
-                "=",
-                &content["expr"],
-                offset(span, "end_offset")?,
-                function,
-            )
+            let (target, value) = (&content["target"], &content["expr"]);
+            let end = offset(span, "end_offset")?;
+            let is_bare =
+                value["expr"] == "Tuple" && is_bare(&value["inner"][0], &value["inner"][1])?;
+            match (has_attribute(target), is_bare) {
+                (true, _) => wrap(edits, target, end, HELD),
+                (false, true) => wrap(edits, target, end, VALUE),
+                (false, false) => unpacked(edits, target, value),
+            }
         }
-        "SetBlock" if !content["filter"].is_null() => {
-            let filter = if has_attribute(&content["target"]) { HELD } else { VARIABLE };
-            edits.end(end(&content["filter"])?, format!("|{filter}"));
+        "SetBlock" if !content["filter"].is_null() && has_attribute(&content["target"]) => {
+            edits.end(end(&content["filter"])?, format!("|{HELD}"));
             Ok(())
         }
         "WithBlock" => {
-            for assignment in content["assignments"].as_array().into_iter().flatten() {
-                let at = edits.skip(end(&assignment[1])?, &[')']);
-                wrap(edits, &assignment[0], "=", &assignment[1], at, VARIABLE)?;
-            }
-            Ok(())
+            let mut assignments = content["assignments"].as_array().into_iter().flatten();
+            assignments.try_for_each(|pair| unpacked(edits, &pair[0], &pair[1]))
         }
         "ForLoop" => {
-            let at = edits.skip(end(&content["iter"])?, &[')']);
-            wrap(edits, &content["target"], "in", &content["iter"], at, VARIABLE)
-        }
-        // the call of a recursive loop
-        "Call" if content["expr"].pointer("/inner/0/id").is_some_and(|id| id == "loop") => {
-            let to = offset(span, "end_offset")? - 1;
-            match content["args"].as_array().is_some_and(|args| !args.is_empty()) {
-                true => wrap(edits, &content["expr"], "(", &content["args"][0], to, VARIABLE),
-                false => Ok(()),
+            let condition = &content["filter_expr"];
+            let last = if condition.is_null() { &content["iter"] } else { condition };
+            if !condition.is_null() {
+                tick(edits, condition)?;
             }
+            body(edits, end(last)?, span)
         }
         "Macro" => {
             let last = [&content["args"], &content["defaults"]];
             let last = last.into_iter().filter_map(|list| list.as_array()?.last());
             match last.map(end).collect::<Result<Vec<_>, _>>()?.into_iter().max() {
-                Some(at) => parameters(edits, at, content, span),
-                None => Ok(()),
+                Some(at) => body(edits, at, span),
+                None => {
+                    let start = offset(span, "start_offset")?;
+                    let open = edits.source[start..].find('(').unwrap_or(0);
+                    body(edits, start + open + 1, span)
+                }
             }
         }
-        "CallBlock" => {
-            let at = offset(&content["call"]["inner"][1], "end_offset")?;
-            let [declared, span] =
-                [&content["macro_decl"]["inner"][0], &content["macro_decl"]["inner"][1]];
-            match declared["args"].as_array().is_some_and(|args| !args.is_empty()) {
-                true => parameters(edits, at, declared, span),
-                false => Ok(()),
-            }
+        "CallBlock" => body(edits, offset(&content["call"]["inner"][1], "end_offset")?, span),
+        "Block" => {
+            let start = offset(span, "start_offset")?;
+            let end = edits.source[start..].find("%}").unwrap_or(0);
+            let tag = edits.source[start..start + end].trim_end_matches(['-', '+']);
+            body(edits, start + tag.len(), span)
         }
         _ => Ok(()),
     }
 }
 
-/// Makes the value of an assignment the argument of a function. The value begins after `mark`,
-/// which follows the target, and ends at `to`. The inner parentheses keep a tuple one argument.
-fn wrap(
-    edits: &mut Edits<'_>,
-    target: &Json,
-    mark: &str,
-    value: &Json,
-    to: usize,
-    function: &str,
-) -> Result<(), Error> {
-    // A name, an item or a literal is no deeper than values that are there already.
-    let is_known = matches!(value["expr"].as_str(), Some("Var" | "Const" | "GetAttr" | "GetItem"));
-    if is_known && function == VARIABLE {
-        return Ok(());
-    }
+/// Looks at the clock before a value is unpacked.
+fn unpacked(edits: &mut Edits<'_>, target: &Json, value: &Json) -> Result<(), Error> {
+    if target["expr"] == "Var" { Ok(()) } else { tick(edits, value) }
+}
+
+/// Makes the value of a `set` the argument of a function. The value begins after the sign that follows the
+/// target, and ends at `to`. The inner parentheses keep a tuple one argument.
+fn wrap(edits: &mut Edits<'_>, target: &Json, to: usize, function: &str) -> Result<(), Error> {
     let at = edits.skip(end(target)?, &[')', ',']);
-    if !edits.source[at..].starts_with(mark) {
+    if !edits.source[at..].starts_with('=') {
         return Err(refused(&target["inner"][1], "an assignment is misplaced"));
     }
-    edits.start(at + mark.len(), format!(" {function}(("));
+    edits.start(at + 1, format!(" {function}(("));
     edits.end(to, "))");
     Ok(())
 }
 
-/// Begins the body of a macro with the check of its parameters, which end at `after`.
-fn parameters(
-    edits: &mut Edits<'_>,
-    after: usize,
-    declared: &Json,
-    span: &Json,
-) -> Result<(), Error> {
-    let at = edits.skip(after, &[')', ',']);
-    if !edits.source[at..].trim_start_matches(['-', '+']).starts_with("%}") {
-        return Err(refused(span, "a macro is misplaced"));
+/// Begins a body with a look at the clock. The tag before it ends after `from`.
+fn body(edits: &mut Edits<'_>, from: usize, span: &Json) -> Result<(), Error> {
+    let mut at = edits.skip(from, &[')', ',']);
+    if edits.source[at..].starts_with("recursive") {
+        at = edits.skip(at + "recursive".len(), &[]);
     }
-    let names = declared["args"].as_array().into_iter().flatten();
-    let names: Vec<&str> = names.filter_map(|name| name.pointer("/inner/0/id")?.as_str()).collect();
-    edits.end(at, format!("%}}{{% do {PARAMETERS}({}) ", names.join(",")));
+    if !edits.source[at..].trim_start_matches(['-', '+']).starts_with("%}") {
+        return Err(refused(span, "the tag of a body is misplaced"));
+    }
+    edits.end(at, format!("%}}{{% do {TICK}() "));
     Ok(())
 }
 

@@ -4,8 +4,9 @@
 use std::cell::Cell;
 use std::fmt::{self, Write};
 
-use minijinja::value::ValueKind;
-use minijinja::{Error, ErrorKind, Output, Value};
+use minijinja::{Error, ErrorKind, Output};
+
+use super::deadline;
 
 /// The most bytes of one text that an operation makes.
 const TEXT: usize = 16 << 20;
@@ -14,28 +15,37 @@ const TEXT: usize = 16 << 20;
 const ITEMS: usize = 1_000_000;
 
 /// Bytes that an item of a list is counted as.
-const ITEM: usize = 32;
+pub(super) const ITEM: usize = 32;
+
+/// A limit of values that a rendering exceeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Excess {
+    /// One text or list, or all of them.
+    Text,
+    /// One value with its shared parts.
+    Value,
+}
 
 thread_local! {
     /// Bytes that the rendering on this thread may still make.
     static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
-    /// Whether it tried to make more.
-    static EXCEEDED: Cell<bool> = const { Cell::new(false) };
+    /// The limit that it tried to exceed.
+    static EXCEEDED: Cell<Option<Excess>> = const { Cell::new(None) };
 }
 
 /// The account of one rendering, on the thread that runs it.
 pub(super) struct Account {
-    before: (usize, bool),
+    before: (usize, Option<Excess>),
 }
 
 impl Account {
     /// Opens an account of so many bytes.
     pub(super) fn open(bytes: usize) -> Self {
-        Self { before: (LEFT.replace(bytes), EXCEEDED.replace(false)) }
+        Self { before: (LEFT.replace(bytes), EXCEEDED.replace(None)) }
     }
 
-    /// Whether the rendering tried to make more.
-    pub(super) fn is_exceeded(&self) -> bool {
+    /// The limit that the rendering tried to exceed.
+    pub(super) fn excess(&self) -> Option<Excess> {
         EXCEEDED.get()
     }
 }
@@ -47,17 +57,32 @@ impl Drop for Account {
     }
 }
 
-/// Counts bytes that an operation is about to make.
+/// Notes a limit that an operation would exceed, and makes its error.
+pub(super) fn exceeded(excess: Excess) -> Error {
+    EXCEEDED.set(Some(excess));
+    let reason = match excess {
+        Excess::Text => "a text or a list is too long",
+        Excess::Value => "a value is too large",
+    };
+    Error::new(ErrorKind::InvalidOperation, reason)
+}
+
+/// Counts bytes of one text that an operation is about to make.
 ///
 /// # Errors
 /// If they are too many.
 pub(super) fn bytes(bytes: usize) -> Result<(), Error> {
-    let left = LEFT.get();
-    if bytes > left || bytes > TEXT {
-        EXCEEDED.set(true);
-        return Err(Error::new(ErrorKind::InvalidOperation, "a text is too long"));
-    }
-    LEFT.set(left - bytes);
+    if bytes > TEXT { Err(exceeded(Excess::Text)) } else { steps(bytes) }
+}
+
+/// Counts bytes that an operation is about to read or to make, whatever of.
+///
+/// # Errors
+/// If they are too many.
+pub(super) fn steps(bytes: usize) -> Result<(), Error> {
+    deadline::step()?;
+    let left = LEFT.get().checked_sub(bytes).ok_or_else(|| exceeded(Excess::Text))?;
+    LEFT.set(left);
     Ok(())
 }
 
@@ -66,41 +91,21 @@ pub(super) fn left() -> usize {
     LEFT.get().min(TEXT)
 }
 
-/// Counts the items of a list that an operation is about to make.
+/// Checks the number of items of a list that an operation is about to make.
 ///
 /// # Errors
-/// If they are too many.
+/// If they are too many, or if the time is over.
 pub(super) fn items(count: usize) -> Result<(), Error> {
-    if count > ITEMS {
-        EXCEEDED.set(true);
-        return Err(Error::new(ErrorKind::InvalidOperation, "a list is too long"));
-    }
-    Ok(())
+    if count > ITEMS { Err(exceeded(Excess::Text)) } else { deadline::step() }
 }
 
-/// Counts a value that an operation made. A lazy list becomes one of its items: it could hold what
-/// it is made of unseen, or many others like it within each other.
+/// Counts a list that an operation made.
 ///
 /// # Errors
-/// If the text or the list is too long.
-pub(super) fn value(mut value: Value) -> Result<Value, Error> {
-    if value.kind() == ValueKind::Iterable {
-        let mut all = Vec::new();
-        for item in value.try_iter()? {
-            items(all.len())?;
-            all.push(item);
-        }
-        value = Value::from(all);
-    }
-    if let Some(text) = value.as_str() {
-        bytes(text.len())?;
-    } else if matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable)
-        && let Some(count) = value.len()
-    {
-        items(count)?;
-        bytes(count.saturating_mul(ITEM).min(left()))?;
-    }
-    Ok(value)
+/// If it is too long.
+pub(super) fn list(count: usize) -> Result<(), Error> {
+    items(count)?;
+    bytes(count.saturating_mul(ITEM).min(left()))
 }
 
 /// A text that is counted as it grows.
@@ -110,7 +115,7 @@ pub(super) struct Text(pub(super) String);
 impl Write for Text {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         if self.0.len() + text.len() > TEXT {
-            EXCEEDED.set(true);
+            exceeded(Excess::Text);
             return Err(fmt::Error);
         }
         bytes(text.len()).map_err(|_| fmt::Error)?;

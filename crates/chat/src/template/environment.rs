@@ -14,7 +14,7 @@ use super::bounds::{WIDTH, check_widths};
 use super::charge::{self, Counted, Text};
 use super::marks::{self, Ends};
 use super::numbers::python_float;
-use super::{Clock, json, methods, nesting, operators};
+use super::{Clock, json, methods, operators, sharing, walks};
 
 /// minijinja's filters of these names.
 const MAP: &str = "_pelton_map";
@@ -43,7 +43,8 @@ pub(super) fn new(clock: Clock) -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_syntax(syntax());
     operators::add_functions(&mut environment);
-    nesting::add_functions(&mut environment);
+    sharing::add_functions(&mut environment);
+    walks::add(&mut environment);
     environment.remove_global("debug");
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
@@ -157,7 +158,7 @@ fn map(
         args[0] = Value::from(vec![item]);
         for value in state.apply_filter(MAP, &args)?.try_iter()? {
             charge::items(all.len())?;
-            all.push(charge::value(value)?);
+            all.push(sharing::counted(value)?);
         }
     }
     Ok(all)
@@ -255,13 +256,13 @@ impl Object for Dict {
                     true => (item.clone(), entries.get_item(&item)?),
                     false => (item.get_item(&Value::from(0))?, item.get_item(&Value::from(1))?),
                 };
-                pairs.insert(key, value);
+                pairs.insert(sharing::key(key)?, value);
             }
         }
         for key in options.args() {
             pairs.insert(Value::from(key), options.get(key)?);
         }
-        Ok(Value::from_object(pairs))
+        sharing::counted(Value::from_object(pairs))
     }
 
     fn call_method(
@@ -275,7 +276,8 @@ impl Object for Dict {
         }
         let (keys, value): (Value, Option<Value>) = from_args(args)?;
         let value = value.unwrap_or_else(|| Value::from(()));
-        let pairs = keys.try_iter()?.map(|key| (key, value.clone()));
-        Ok(Value::from_object(pairs.collect::<IndexMap<Value, Value>>()))
+        let pairs = keys.try_iter()?.map(|key| Ok((sharing::key(key)?, value.clone())));
+        let pairs = pairs.collect::<Result<IndexMap<Value, Value>, Error>>()?;
+        sharing::counted(Value::from_object(pairs))
     }
 }

@@ -8,7 +8,7 @@ use minijinja::{Error, ErrorKind, State, Value};
 
 use super::bounds::DEPTH;
 use super::numbers::python_float;
-use super::{charge, marks};
+use super::{charge, deadline, marks};
 
 /// A JSON value as a value of the template.
 fn value(json: &serde_json::Value) -> Value {
@@ -90,6 +90,7 @@ impl Style {
         if depth > DEPTH {
             return Err(failed("the value of tojson is nested too deeply"));
         }
+        deadline::step()?;
         if out.len() > charge::left() {
             charge::bytes(usize::MAX)?;
         }

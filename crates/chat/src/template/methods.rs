@@ -7,8 +7,8 @@ use minijinja::{Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
 use super::bounds::{WIDTH, check_widths};
-use super::charge;
 use super::marks::{self, Ends};
+use super::{charge, sharing, slices};
 
 /// The methods that minijinja-contrib lacks, or that must pass over marks; then its own.
 pub(super) fn call(
@@ -18,6 +18,7 @@ pub(super) fn call(
     args: &[Value],
 ) -> Result<Value, Error> {
     let found = match value.kind() {
+        _ if method == slices::METHOD => Some(slices::slice(value, args)?),
         ValueKind::String => match value.as_str() {
             Some(text) => string(state, text, method, args)?,
             None => None,
@@ -29,7 +30,7 @@ pub(super) fn call(
         }
         _ => None,
     };
-    charge::value(match found {
+    sharing::counted(match found {
         Some(value) => value,
         None => unknown_method_callback(state, value, method, args)?,
     })
@@ -108,17 +109,21 @@ fn string(
             let (separator, limit): (Option<&str>, Option<i64>) = from_args(args)?;
             rsplit(text, separator, limit.unwrap_or(-1))?
         }
+        "splitlines" => {
+            charge::items(text.matches('\n').count())?;
+            return Ok(None);
+        }
         "partition" => {
             let (separator,): (&str,) = from_args(args)?;
             let (before, after) = text.split_once(separator).unwrap_or((text, ""));
             let found = if text.contains(separator) { separator } else { "" };
-            list([before, found, after])
+            list([before, found, after])?
         }
         "rpartition" => {
             let (separator,): (&str,) = from_args(args)?;
             let (before, after) = text.rsplit_once(separator).unwrap_or(("", text));
             let found = if text.contains(separator) { separator } else { "" };
-            list([before, found, after])
+            list([before, found, after])?
         }
         "removeprefix" => {
             let (prefix,): (&str,) = from_args(args)?;
@@ -187,8 +192,13 @@ fn padding(text: &str, width: usize, fill: &str) -> Result<String, Error> {
 }
 
 /// A list of texts.
-fn list<'t>(parts: impl IntoIterator<Item = &'t str>) -> Value {
-    parts.into_iter().map(Value::from).collect()
+fn list<'t>(parts: impl IntoIterator<Item = &'t str>) -> Result<Value, Error> {
+    let mut all = Vec::new();
+    for part in parts {
+        charge::items(all.len())?;
+        all.push(Value::from(part));
+    }
+    Ok(Value::from(all))
 }
 
 fn is_space(c: char) -> bool {
@@ -206,12 +216,12 @@ fn split(text: &str, separator: Option<&str>, limit: i64) -> Result<Value, Error
             parts.push(&rest[..at.unwrap_or(rest.len())]);
             rest = at.map_or("", |at| rest[at..].trim_start_matches(is_space));
         }
-        return Ok(list(parts));
+        return list(parts);
     };
     if separator.is_empty() {
         return Err(failed("empty separator"));
     }
-    Ok(list(text.splitn(pieces, separator)))
+    list(text.splitn(pieces, separator))
 }
 
 /// `str.rsplit`.
@@ -240,7 +250,7 @@ fn rsplit(text: &str, separator: Option<&str>, limit: i64) -> Result<Value, Erro
         }
     }
     parts.reverse();
-    Ok(list(parts))
+    list(parts)
 }
 
 fn sequence(value: &Value, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {

@@ -4,16 +4,18 @@ use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::io;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use minijinja::{Environment, ErrorKind};
 use serde_json::{Map, Value};
 
-use super::charge::Account;
+use super::charge::{Account, Excess};
+use super::deadline::{self, Deadline};
 use super::environment::{self, Raised};
 use super::marks::{self, Controls, Marks};
 use super::probe::Capabilities;
 use super::segment::Prompt;
-use super::{Chat, Clock, adapt, failure, generation, json, rewrite};
+use super::{Chat, Clock, adapt, failure, generation, json, rewrite, sharing};
 use crate::Error;
 
 /// The roles that a template may join to a control token, such as `<|user|>`.
@@ -59,15 +61,23 @@ pub struct Limits {
     pub recursion: usize,
     /// Bytes of the result.
     pub output: usize,
-    /// Bytes of all texts that the operations of a rendering make. One text may have 16 MiB, and
-    /// one list a million items.
+    /// Bytes of all texts that the operations of a rendering make. One text may have 16 MiB, one list a
+    /// million items, and one value 64 MiB. A part that a value shares counts as often as it is reached.
     pub text: usize,
+    /// Time of all renderings of a prompt, and of those that find out what a template supports.
+    pub time: Duration,
 }
 
 impl Default for Limits {
-    /// 20 million instructions, a depth of 256, 64 MiB, 512 MiB.
+    /// 20 million instructions, a depth of 256, 64 MiB, 512 MiB, 5 seconds.
     fn default() -> Self {
-        Self { fuel: 20_000_000, recursion: 256, output: 64 << 20, text: 512 << 20 }
+        Self {
+            fuel: 20_000_000,
+            recursion: 256,
+            output: 64 << 20,
+            text: 512 << 20,
+            time: Duration::from_secs(5),
+        }
     }
 }
 
@@ -159,21 +169,32 @@ impl Template {
     }
 
     /// The features that the template supports. The first call renders about thirty small
-    /// conversations.
+    /// conversations. A feature whose rendering exceeds the limits is not supported.
     pub fn capabilities(&self) -> Capabilities {
-        *self.capabilities.get_or_init(|| {
-            let render = |variables| {
-                let Value::Object(mut all) = variables else { return None };
-                for (name, token) in &self.tokens {
-                    all.entry(name.clone()).or_insert_with(|| token.clone());
-                }
-                for name in ["bos_token", "eos_token"] {
-                    all.entry(name).or_insert_with(|| "".into());
-                }
-                self.run(&all).ok()
-            };
-            Capabilities::detect(&render, &|word| self.names(word))
-        })
+        if let Some(found) = self.capabilities.get() {
+            return *found;
+        }
+        let _deadline = Deadline::open(self.limits.time);
+        let found = self.probe();
+        match deadline::is_over() {
+            // a machine with more time finds more
+            true => found,
+            false => *self.capabilities.get_or_init(|| found),
+        }
+    }
+
+    fn probe(&self) -> Capabilities {
+        let render = |variables| {
+            let Value::Object(mut all) = variables else { return None };
+            for (name, token) in &self.tokens {
+                all.entry(name.clone()).or_insert_with(|| token.clone());
+            }
+            for name in ["bos_token", "eos_token"] {
+                all.entry(name).or_insert_with(|| "".into());
+            }
+            self.run(&all).ok()
+        };
+        Capabilities::detect(&render, &|word| self.names(word))
     }
 
     /// Renders a chat.
@@ -183,6 +204,7 @@ impl Template {
     /// limits.
     pub fn render(&self, chat: &Chat) -> Result<Prompt, Error> {
         self.check(chat)?;
+        let _deadline = Deadline::open(self.limits.time);
         let to = chat.adapt.then(|| self.capabilities());
         let mut messages = adapt::messages(chat, to);
         let changed = to.and_then(|to| match to.system {
@@ -312,14 +334,26 @@ impl Template {
     fn run(&self, variables: &Map<String, Value>) -> Result<String, Error> {
         let mut out = Bounded { bytes: Vec::new(), limit: self.limits.output, exceeded: false };
         let account = Account::open(self.limits.text);
+        let too_long = || Error::Limit { limit: self.limits.time.as_secs(), what: "seconds" };
+        if deadline::is_over() {
+            return Err(too_long());
+        }
         let result = self.environment.get_template(NAME).and_then(|template| {
             template.render_captured_to(json::map(variables), &mut out).map(drop)
         });
         if out.exceeded {
             return Err(Error::Limit { limit: self.limits.output as u64, what: "bytes of output" });
         }
-        if account.is_exceeded() {
-            return Err(Error::Limit { limit: self.limits.text as u64, what: "bytes of text" });
+        match account.excess() {
+            Some(Excess::Text) => {
+                return Err(Error::Limit { limit: self.limits.text as u64, what: "bytes of text" });
+            }
+            Some(Excess::Value) => {
+                let limit = sharing::VALUE_BYTES as u64;
+                return Err(Error::Limit { limit, what: "bytes of one value" });
+            }
+            None if result.is_err() && deadline::is_over() => return Err(too_long()),
+            None => {}
         }
         result.map_err(|error| self.failure(&error))?;
         String::from_utf8(out.bytes)

@@ -8,4 +8,5 @@ mod adapted;
 mod environment;
 mod exceptions;
 mod hostile;
+mod sharing;
 mod vectors;
