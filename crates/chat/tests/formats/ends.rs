@@ -1,6 +1,7 @@
 //! The control token that ends an output is a part of no text, wherever it comes.
 
-use pelton_chat::{Event, FORMATS, Format, Parser};
+use pelton_chat::{Body, Calls, Event, FORMATS, Format, Parser, Separator};
+use serde_json::json;
 
 use crate::recordings::RECORDINGS;
 use crate::table::tools;
@@ -106,4 +107,100 @@ fn one_call_ends_the_events() {
         several += usize::from(all.iter().filter(|event| is_end(event)).count() > 1);
     }
     assert!(several > 5, "{several} recordings have several calls");
+}
+
+/// The body of a call of `f` with an integer.
+fn body(body: Body, value: usize) -> String {
+    match body {
+        Body::Object { arguments } => {
+            format!("{{\"name\": \"f\", \"{arguments}\": {{\"a\": {value}}}}}")
+        }
+        Body::Named { prefix, separator, suffix, .. } => {
+            format!("{prefix}f{separator}{{\"a\": {value}}}{suffix}")
+        }
+        Body::Elements { name_end, parameter, parameter_end, value_end } => {
+            let separator = match parameter_end {
+                Separator::Text(first, second) => format!("{first}{second}"),
+                Separator::Typed { json, .. } => json.to_owned(),
+            };
+            format!("f{name_end}{parameter}a{separator}{value}{value_end}")
+        }
+        Body::Gemma => format!("call:f{{a:{value}}}"),
+        Body::Array | Body::Python | Body::Harmony => panic!("{body:?} is written as a whole"),
+    }
+}
+
+/// An output with two calls, in one list where the format has lists.
+fn two_calls(calls: &Calls) -> String {
+    let object = |value| body(Body::Object { arguments: "arguments" }, value);
+    let one = |body: &str| {
+        let open = calls.open.first().unwrap();
+        format!("{open}{}{body}{}{}", calls.padding, calls.padding, calls.close)
+    };
+    let sections = |text: &str| match calls.sections.first() {
+        Some((open, close)) => format!("{open}{}{text}{}{close}", calls.margin, calls.margin),
+        None => text.to_owned(),
+    };
+    match calls.body {
+        Body::Array => one(&format!("[{}, {}]", object(1), object(2))),
+        Body::Python => one("[f(a=1), f(a=2)]"),
+        Body::Harmony => [1, 2]
+            .map(|value| {
+                format!(
+                    "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{{\"a\": {value}}}<|call|>"
+                )
+            })
+            .join("<|start|>assistant"),
+        other => {
+            let both = [1, 2].map(|value| one(&body(other, value)));
+            match calls.section_each {
+                true => both.map(|call| sections(&call)).join(calls.between),
+                false => sections(&both.join(calls.between)),
+            }
+        }
+    }
+}
+
+/// Two calls in every format, also where both come in one piece: the first arrives, and nothing after it.
+#[test]
+fn one_call_of_two_in_every_format() {
+    let tools = [json!({"type": "function", "function": {"name": "f", "parameters": {
+        "type": "object", "properties": {"a": {"type": "integer"}}}}})];
+    let mut formats = 0;
+    for format in FORMATS {
+        let Some(calls) = &format.calls else { continue };
+        let text = two_calls(calls);
+        let count = |events: &[Event]| {
+            events.iter().filter(|event| matches!(event, Event::ToolCallEnd { .. })).count()
+        };
+        let both = parse(Parser::new(format, &tools), [text.as_bytes()]);
+        assert_eq!(count(&both), 2, "{}: {text}\n{both:?}", format.name);
+        for before in ["", "Let me see.\n"] {
+            // a call without a marker begins an output
+            let text = format!("{}{text}", if format.name == "harmony" { "" } else { before });
+            for size in [1, 2, 7, 4096] {
+                let mut parser = Parser::new(format, &tools).with_one_call();
+                let mut events = Vec::new();
+                for piece in text.as_bytes().chunks(size) {
+                    events.extend(parser.push_bytes(piece));
+                    assert_eq!(parser.is_done(), count(&events) == 1, "{}", format.name);
+                }
+                events.extend(parser.push_control(format.ends[0]));
+                events.extend(parser.finish());
+                check(&events);
+                let calls: Vec<Event> = parse_again(events)
+                    .into_iter()
+                    .filter(|event| !matches!(event, Event::Content(_)))
+                    .collect();
+                let one = [
+                    Event::ToolCallStart { index: 0, name: "f".into() },
+                    Event::ToolCallArguments { index: 0, delta: "{\"a\":1}".into() },
+                    Event::ToolCallEnd { index: 0 },
+                ];
+                assert_eq!(calls, one, "{} in pieces of {size}: {text}", format.name);
+            }
+        }
+        formats += 1;
+    }
+    assert!(formats > 11, "{formats}");
 }

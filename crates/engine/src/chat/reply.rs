@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pelton_chat::{Event, Parser};
 use pelton_tokenizer::{TokenType, Tokenizer};
 
-use crate::api::{FinishReason, Token};
+use crate::api::{FinishReason, Stats, Token};
 
 /// A streaming parser of the tokens of one answer.
 ///
@@ -14,16 +14,19 @@ use crate::api::{FinishReason, Token};
 pub struct ReplyParser {
     tokenizer: Arc<Tokenizer>,
     parser: Parser,
+    /// Tokens so far, up to the one that completes the answer.
+    tokens: usize,
     reasoning_tokens: usize,
 }
 
 impl ReplyParser {
     pub(super) fn new(tokenizer: Arc<Tokenizer>, parser: Parser) -> Self {
-        Self { tokenizer, parser, reasoning_tokens: 0 }
+        Self { tokenizer, parser, tokens: 0, reasoning_tokens: 0 }
     }
 
     /// Parses the next token.
     pub fn push(&mut self, token: &Token) -> Vec<Event> {
+        self.tokens += usize::from(!self.is_done());
         let mut events = self.parser.push(&token.text);
         if self.tokenizer.token_type(token.id) == Some(TokenType::Control)
             && let Some(text) = self.tokenizer.token_text(token.id)
@@ -55,6 +58,15 @@ impl ReplyParser {
     /// Why the answer ends, where its request ends for a reason.
     pub fn reason(&self, reason: FinishReason) -> FinishReason {
         if self.is_done() { FinishReason::End } else { reason }
+    }
+
+    /// The sizes of the request, without the generated tokens after the one call that the answer may have: a
+    /// model may have computed more before its request was cancelled.
+    pub fn stats(&self, mut stats: Stats) -> Stats {
+        if self.is_done() {
+            stats.generated_tokens = self.tokens;
+        }
+        stats
     }
 
     /// Tokens so far after which the answer was within reasoning.

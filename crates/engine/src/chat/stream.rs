@@ -33,9 +33,9 @@ impl ChatStream {
         }
     }
 
-    /// The sizes and times of the request so far.
+    /// The sizes and times of the request so far: see [`ReplyParser::stats`].
     pub fn stats(&self) -> Stats {
-        self.tokens.stats()
+        self.parser.stats(self.tokens.stats())
     }
 
     /// The request's handle, for another thread.

@@ -64,7 +64,11 @@ impl ReplyRun {
 
     /// The sizes and times so far.
     pub(crate) fn stats(&self) -> pelton::Stats {
-        self.run.stats()
+        let stats = self.run.stats();
+        match &self.parser {
+            Some(parser) => parser.stats(stats),
+            None => stats,
+        }
     }
 
     /// The tokens of the prompt with their log-probabilities, which come with the first piece.
@@ -108,6 +112,7 @@ impl ReplyRun {
                     self.take(events.unwrap_or_default());
                     self.run.called = self.called;
                     let end = self.run.end();
+                    let end = End { stats: self.stats(), ..end };
                     self.pieces.push_back(Piece::End(Box::new(end)));
                 }
             }
