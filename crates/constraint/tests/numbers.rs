@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panic")]
 
+use std::process::Command;
+
 use pelton_constraint::{Compiler, Constraint, Error, Matcher};
+use pelton_testing::{Need, skip};
 use serde_json::{Value, json};
 
 fn compile(schema: &Value) -> Result<Matcher, Error> {
@@ -158,6 +161,80 @@ fn bounds_of_other_shapes() {
     ] {
         assert!(compile(&empty).is_err(), "{empty}");
     }
+}
+
+/// Python's `decimal` tells which constants are multiples: `Decimal(value) % Decimal(multiple) == 0`.
+#[test]
+fn constants_are_multiples_in_decimals() {
+    const VALUES: [&str; 20] = [
+        "0.07",
+        "0.7",
+        "0.3",
+        "0.1",
+        "0.0000001",
+        "0.00000015",
+        "1.1",
+        "2.2",
+        "4.35",
+        "19.99",
+        "0.29",
+        "1.005",
+        "33.33",
+        "-0.07",
+        "-4.35",
+        "0",
+        "7",
+        "-3",
+        "123456.7",
+        "8.7",
+    ];
+    const MULTIPLES: [&str; 14] = [
+        "1e-7",
+        "0.0000003",
+        "0.01",
+        "0.1",
+        "0.07",
+        "0.05",
+        "0.001",
+        "0.3",
+        "1.1",
+        "0.29",
+        "0.025",
+        "1",
+        "3",
+        "0.005",
+    ];
+    let script = "from decimal import Decimal as D; import sys; v, m = map(str.split, sys.argv[1:]); \
+                  print(*(int(D(a) % D(b) == 0) for b in m for a in v))";
+    let python = std::env::var("PELTON_PYTHON").unwrap_or_else(|_| "python3".into());
+    let run =
+        Command::new(python).args(["-c", script, &VALUES.join(" "), &MULTIPLES.join(" ")]).output();
+    let Some(output) = run.ok().filter(|output| output.status.success()) else {
+        return skip(Need::Python, "no python");
+    };
+    let answers = String::from_utf8(output.stdout).unwrap();
+    let mut answers = answers.split_whitespace().map(|answer| answer == "1");
+    let mut multiples = 0;
+    for multiple in MULTIPLES {
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        for value in VALUES {
+            if answers.next().unwrap() {
+                good.push(value)
+            } else {
+                bad.push(value)
+            };
+        }
+        multiples += good.len();
+        let numbers: Vec<Value> =
+            VALUES.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+        let of: Value = serde_json::from_str(multiple).unwrap();
+        check(json!({ "multipleOf": of, "enum": numbers }), &good, &bad);
+        for value in good {
+            let constant: Value = serde_json::from_str(value).unwrap();
+            check(json!({ "type": "number", "multipleOf": of, "const": constant }), &[value], &bad);
+        }
+    }
+    assert!(multiples > 60, "{multiples}");
 }
 
 /// A number that is not exact where schemas are merged is refused, and not dropped.

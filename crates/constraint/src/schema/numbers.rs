@@ -88,8 +88,26 @@ pub(super) fn odd_keyword(map: &Map<String, Value>) -> Option<(&'static str, Str
             let multiple = map.get("multipleOf")?;
             let bounds = NUMERIC.iter().filter_map(|key| map.get(*key));
             let is_inexact = bounds.clone().count() > 1 && bounds.clone().any(Value::is_f64);
-            (is_inexact || is_rounded(multiple)).then(|| ("multipleOf", multiple.to_string()))
+            let is_odd = is_inexact || is_rounded(multiple) || misses_constant(map, multiple);
+            is_odd.then(|| ("multipleOf", multiple.to_string()))
         })
+}
+
+/// Whether the compiler finds a constant to be no multiple, by a quotient of floats, which is one.
+fn misses_constant(map: &Map<String, Value>, of: &Value) -> bool {
+    let Some((factor, digits)) = multiple(of) else { return false };
+    let step = f64::from(factor) / 10f64.powi(digits as i32);
+    let listed = map.get("enum").and_then(Value::as_array).into_iter().flatten();
+    let numbers = map.get("const").into_iter().chain(listed).filter_map(Value::as_number);
+    let is_missed = |number: &Number| {
+        let is_one = Decimal::of(number).is_some_and(|value| is_multiple(&value, (factor, digits)));
+        let is_found = |value: f64| {
+            let count = value / step;
+            count.fract() == 0.0 && count * step == value
+        };
+        is_one && !number.as_f64().is_some_and(is_found)
+    };
+    numbers.into_iter().any(is_missed)
 }
 
 /// The negative zero is zero.
