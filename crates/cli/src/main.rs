@@ -136,6 +136,7 @@ fn main() -> ExitCode {
             #[cfg(all(target_os = "linux", target_env = "gnu"))]
             level_memory();
         }
+        Command::Embed(_) => logging::start_with(embed::LOG, logging::Format::Text),
         _ => logging::start(),
     }
     let outcome = match command {

@@ -202,6 +202,7 @@ impl Model {
         let weights = pelton_place::file_bytes(&plan) + head_weights;
         let head_caches = head.as_ref().map_or(0, |head| kv::full_length_bytes(options, head));
         let pooling = value_plans::pooling(&plan, options)?;
+        value_plans::mention_pooling(&checkpoint, &plan, options);
         let load = |plan: &Plan| -> Result<(Limits, Placement, Box<dyn Executable>), Error> {
             let limits = placed.limits(plan, tokens, options, head_weights + head_caches)?;
             let mut table = placed.table(plan, &limits, options)?;

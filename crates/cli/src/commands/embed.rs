@@ -19,9 +19,12 @@ use crate::{
     model::{self, LoadArgs},
     new_file::NewFile,
     npy,
-    output::{self, Hint, note},
+    output::{self, Hint},
     progress::Progress,
 };
+
+/// The log lines: warnings of a load, such as that the model names no pooling.
+pub(crate) const LOG: &str = "pelton=warn";
 
 /// The most lines of standard input that are embedded together.
 const TOGETHER: usize = 256;
@@ -38,7 +41,7 @@ pub(crate) struct Args {
     /// The texts; - for the lines of standard input
     #[arg(required = true, value_name = "TEXT")]
     texts: Vec<String>,
-    /// The tokens that an embedding summarizes; by default as the file says, or all of them
+    /// The tokens that an embedding summarizes; by default as the file says, or else their mean
     #[arg(long, value_enum)]
     pooling: Option<PoolingArg>,
     /// Keep the first N values of each embedding, for models that were trained for it
@@ -136,18 +139,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Loads the model. One whose files name no pooling embeds a text by the mean of its tokens, as
-/// sentence-transformers does.
 fn load(args: &Args) -> Result<Model> {
     let mut options = LoadOptions::default();
     options.pooling = args.pooling.map(Pooling::from);
-    let model = model::load(&args.model, &args.load, options.clone())?;
-    if args.pooling.is_some() || !matches!(model.pooling(), Ok(Pooling::None)) {
-        return Ok(model);
-    }
-    drop(model);
-    note!("the model names no pooling: the mean of all tokens; --pooling none gives each token");
-    options.pooling = Some(Pooling::Mean);
     model::load(&args.model, &args.load, options)
 }
 

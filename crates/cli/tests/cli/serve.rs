@@ -438,3 +438,36 @@ fn a_named_template() {
     let said = refused(&["built-in", "--chat-template", "nothing"]);
     assert!(said.contains("chatml, llama3"), "{said}");
 }
+
+/// A folder of BERT without a pooling gives the same embeddings as by the command, and says why.
+#[test]
+fn embeddings_are_those_of_the_command() {
+    let folder = temporary("served-bert-without-pooling");
+    std::fs::create_dir_all(&folder).unwrap();
+    for name in ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
+        let from =
+            format!("{}/../../tests/fixtures/models/bert/{name}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::copy(from, folder.join(name)).unwrap();
+    }
+    let folder = folder.to_str().unwrap();
+    let texts = ["hello world", "a"];
+    let embed = ["embed", folder, texts[0], texts[1], "--device", "cpu", "--json"];
+    let output = pelton().args(embed).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(said.matches("the model names no pooling").count(), 1, "{said}");
+    let own: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let server = Server::start(&[folder, "--alias", &format!("bert={folder}")]);
+    let found = server.post("/v1/embeddings", &json!({"model": "bert", "input": texts}));
+    for (i, text) in texts.iter().enumerate() {
+        let values = |of: &Value| -> Vec<f32> {
+            let values = of["data"][i]["embedding"].as_array().or(of["embeddings"][i].as_array());
+            values
+                .unwrap_or_else(|| panic!("{of}"))
+                .iter()
+                .map(|v| v.as_f64().unwrap() as f32)
+                .collect()
+        };
+        let (own, found) = (values(&own), values(&found));
+        assert!(own.len() > 8 && own == found, "{text}: {own:?} {found:?}");
+    }
+}

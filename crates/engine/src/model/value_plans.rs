@@ -1,7 +1,7 @@
 //! Plans whose results are values of texts: their pooling, and the norm that requests apply.
 
 use pelton_graph::{Norm, NormKind, Op, OutputKind, Plan, Pooling as PoolOp, PoolingType};
-use pelton_weights::Checkpoint;
+use pelton_weights::{Checkpoint, Keys};
 
 use crate::{
     Error,
@@ -43,6 +43,16 @@ pub(super) fn pooling(plan: &Plan, options: &LoadOptions) -> Result<Pooling, Err
         (Some(asked), None) => Ok(asked),
         (None, None) if plan.whole_sequences => Ok(Pooling::None),
         (None, None) => Ok(Pooling::Last),
+    }
+}
+
+/// Says that a text's embedding is the mean of its tokens, if neither the file nor the options name a pooling.
+pub(super) fn mention_pooling(checkpoint: &Checkpoint, plan: &Plan, options: &LoadOptions) {
+    let is_encoder = plan.output == OutputKind::Embedding && plan.whole_sequences;
+    let names_one = Keys::new(checkpoint.metadata())
+        .is_ok_and(|keys| keys.metadata().get(&keys.key("pooling_type")).is_some());
+    if is_encoder && !names_one && options.pooling.is_none() {
+        tracing::warn!("the model names no pooling: an embedding is the mean of all tokens");
     }
 }
 

@@ -34,14 +34,16 @@ impl Builder<'_> {
         }
     }
 
-    /// The pooling of the file; `None` for logits.
+    /// The pooling of the file, the mean if an encoder's names none; `None` for logits.
     fn pooling_type(&self) -> Result<Option<PoolingType>, Error> {
         let name = "pooling_type";
         let is_encoder = self.arch.head == Head::Encoder;
         Ok(match self.keys.metadata().opt_usize(&self.keys.key(name))? {
             // converters do not tell that a classifier is one
             None if is_encoder && self.tensors.has("cls.output.weight") => Some(PoolingType::Rank),
-            None | Some(0) => is_encoder.then_some(PoolingType::None),
+            // as sentence-transformers does
+            None => is_encoder.then_some(PoolingType::Mean),
+            Some(0) => is_encoder.then_some(PoolingType::None),
             Some(1) => Some(PoolingType::Mean),
             Some(2) => Some(PoolingType::First),
             Some(3) => Some(PoolingType::Last),
