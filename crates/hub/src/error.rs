@@ -26,11 +26,23 @@ pub enum Error {
     },
     /// A model that is not on this machine, where downloads are switched off.
     #[error(
-        "{name} is not on this machine, and downloads are switched off (--offline or HF_HUB_OFFLINE)"
+        "{name} is not on this machine ({places}), and downloads are switched off (--offline or HF_HUB_OFFLINE)"
     )]
     Offline {
         /// The model.
         name: String,
+        /// The places that were searched.
+        places: String,
+    },
+    /// A short name that neither this machine nor the table of short names has.
+    #[error("{name} is neither on this machine ({places}) nor one of the short names: {known}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The places that were searched.
+        places: String,
+        /// Short names of the same family, or else all families.
+        known: String,
     },
     /// A host that cannot be reached, or whose connections fail again and again.
     #[error("{url} could not be read: {problem}")]

@@ -102,6 +102,11 @@ impl Hub {
         local::list(&self.settings)
     }
 
+    /// The folders in which models are looked for and that exist, in words.
+    pub fn searched(&self) -> String {
+        local::searched(&self.settings)
+    }
+
     /// The folders in which models are looked for, with their sizes. All files below them are visited.
     pub fn folders(&self) -> Vec<Folder> {
         local::folders(&self.settings)
@@ -142,27 +147,33 @@ impl Hub {
     /// Asks the hub what a reference means. `budget` is the memory for the model in bytes, if it is known.
     ///
     /// # Errors
-    /// If the hub is switched off, cannot be reached or refuses, or has no such model.
+    /// If the name is none that a hub has, the hub is switched off, cannot be reached or refuses, or has no such model.
     pub fn plan(
         &self,
         reference: &Reference,
         budget: Option<u64>,
         cancel: &Cancel,
     ) -> Result<Plan> {
-        if self.settings.offline {
-            return Err(Error::Offline { name: reference.to_string() });
+        let name = reference.to_string();
+        let wanted = match reference {
+            Reference::Short(short) => short.repository().ok_or_else(|| Error::Unknown {
+                name: name.clone(),
+                places: self.searched(),
+                known: short.suggestions(),
+            })?,
+            Reference::Repository(wanted) => wanted.clone(),
+            Reference::Url(url) if !self.settings.offline => return self.plan_url(url, cancel),
+            Reference::Url(_) => return Err(self.offline(name)),
+        };
+        match self.settings.offline {
+            true => Err(self.offline(name)),
+            false => self.plan_repository(&wanted, budget, cancel),
         }
-        match reference {
-            Reference::Repository(wanted) => self.plan_repository(wanted, budget, cancel),
-            Reference::Short(short) => match short.repository() {
-                Some(wanted) => self.plan_repository(&wanted, budget, cancel),
-                None => Err(Error::name(
-                    &short.to_string(),
-                    format!("expected OWNER/NAME or one of {}", short.suggestions()),
-                )),
-            },
-            Reference::Url(url) => self.plan_url(url, cancel),
-        }
+    }
+
+    /// The error of a model that only a download brings, without downloads.
+    fn offline(&self, name: String) -> Error {
+        Error::Offline { name, places: self.searched() }
     }
 
     fn plan_repository(

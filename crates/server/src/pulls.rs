@@ -194,7 +194,7 @@ fn fetch(
 /// An error of the hub as clients receive it.
 pub(crate) fn refusal(error: &Error) -> ApiError {
     let status = match error {
-        Error::Name { .. } => StatusCode::BAD_REQUEST,
+        Error::Name { .. } | Error::Unknown { .. } => StatusCode::BAD_REQUEST,
         Error::Offline { .. } | Error::Foreign { .. } => StatusCode::FORBIDDEN,
         Error::Files { .. } | Error::Status { status: 401 | 403 | 404, .. } => {
             StatusCode::NOT_FOUND

@@ -39,12 +39,14 @@ pub(crate) fn find(
     }
 }
 
-/// All complete models of this machine, by their names.
+/// All complete models of this machine that [`find`] finds, by their names.
 pub(crate) fn list(settings: &Settings) -> Vec<Model> {
     let mut models = hub::list(settings);
     models.extend(downloads(settings));
     models.extend(lm_studio::list(settings));
     models.extend(ollama::list(settings));
+    let is_found = |reference| find(settings, &reference, None).is_some();
+    models.retain(|model| model.name.parse::<Reference>().is_ok_and(is_found));
     models.sort_by_key(|model| model.name.to_ascii_lowercase());
     models
 }

@@ -21,18 +21,26 @@ pub struct Folder {
 
 /// The folders of the settings.
 pub(crate) fn folders(settings: &Settings) -> Vec<Folder> {
-    let of = |place| {
-        move |path: &PathBuf| Folder {
-            place,
-            path: path.clone(),
-            bytes: path.is_dir().then(|| bytes_below(path)),
-            free: free(path),
-        }
+    let folder = |(place, path): (Place, &PathBuf)| Folder {
+        place,
+        path: path.clone(),
+        bytes: path.is_dir().then(|| bytes_below(path)),
+        free: free(path),
     };
+    paths(settings).map(folder).collect()
+}
+
+/// The folders that exist, in words, for errors; the hub's cache is one of them in any case.
+pub(crate) fn searched(settings: &Settings) -> String {
+    let exist = paths(settings).filter(|(place, path)| *place == Place::Cache || path.is_dir());
+    let words = exist.map(|(place, path)| format!("{} {}", place.name(), path.display()));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn paths(settings: &Settings) -> impl Iterator<Item = (Place, &PathBuf)> {
     let own = [(Place::Cache, &settings.cache), (Place::Downloads, &settings.downloads)];
-    let own = own.into_iter().map(|(place, path)| of(place)(path));
-    let lm_studio = settings.lm_studio.iter().map(of(Place::LmStudio));
-    own.chain(lm_studio).chain(settings.ollama.iter().map(of(Place::Ollama))).collect()
+    let lm_studio = settings.lm_studio.iter().map(|path| (Place::LmStudio, path));
+    own.into_iter().chain(lm_studio).chain(settings.ollama.iter().map(|path| (Place::Ollama, path)))
 }
 
 /// Bytes that are free where a folder is or would be created.

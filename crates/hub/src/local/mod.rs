@@ -9,7 +9,7 @@ mod ollama;
 
 pub(crate) use find::{ADDRESS, downloaded, find, list};
 pub use folders::Folder;
-pub(crate) use folders::folders;
+pub(crate) use folders::{folders, searched};
 pub use hub::Removed;
 pub(crate) use hub::remove;
 pub(crate) use model::model;

@@ -38,15 +38,14 @@ struct Layer {
 
 pub(super) fn find(settings: &Settings, short: &ShortName) -> Option<Model> {
     let (name, tag) = (as_name(short.name()).ok()?, as_name(short.tag()).ok()?);
+    let [registry, owner] = LIBRARY;
     settings.ollama.iter().find_map(|root| {
-        let [registry, owner] = LIBRARY;
-        let manifest = root.join("manifests").join(registry).join(owner);
-        let manifest = manifest.join(name.as_str()).join(tag.as_str());
+        let manifest = manifest(root, [registry, owner, name.as_str(), tag.as_str()])?;
         model(root, &manifest, short.to_string())
     })
 }
 
-/// Finds a model that Ollama took from the hub.
+/// Finds a model that Ollama took from the hub, or from a user of its own registry.
 pub(super) fn find_repository(settings: &Settings, wanted: &RepositoryReference) -> Option<Model> {
     let tag = match &wanted.part {
         Part::Any => "latest",
@@ -56,15 +55,23 @@ pub(super) fn find_repository(settings: &Settings, wanted: &RepositoryReference)
     if !wanted.revision.is_main() {
         return None;
     }
-    let repository = &wanted.repository;
+    let (owner, name) = (wanted.repository.owner(), wanted.repository.name());
     settings.ollama.iter().find_map(|root| {
-        let folder = root.join("manifests").join(HUB).join(repository.owner());
-        let folder = folder.join(repository.name());
-        // the case of a tag is as somebody typed it
-        let manifest = files_below(&folder, 0)
-            .into_iter()
-            .find(|path| path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(tag)))?;
-        model(root, &manifest, wanted.to_string())
+        [HUB, LIBRARY[0]].into_iter().find_map(|registry| {
+            let manifest = manifest(root, [registry, owner, name, tag])?;
+            model(root, &manifest, wanted.to_string())
+        })
+    })
+}
+
+/// The manifest of a registry, an owner, a name and a tag. Letters are compared without case, as the folders have that
+/// in which somebody typed them.
+fn manifest(root: &Path, names: [&str; 4]) -> Option<PathBuf> {
+    names.iter().try_fold(root.join("manifests"), |folder, name| {
+        let mut entries = fs::read_dir(&folder).ok()?.flatten();
+        let is_named = |entry: &fs::DirEntry| entry.file_name().eq_ignore_ascii_case(name);
+        let exact = folder.join(name);
+        if exact.exists() { Some(exact) } else { entries.find(is_named).map(|entry| entry.path()) }
     })
 }
 
@@ -83,8 +90,12 @@ pub(super) fn list(settings: &Settings) -> Vec<Model> {
                     "latest" => name.to_owned(),
                     tag => format!("{name}:{tag}"),
                 },
-                [HUB, owner, name, "latest"] => format!("{owner}/{name}"),
-                [HUB, owner, name, tag] => format!("{owner}/{name}:{tag}"),
+                [registry, owner, name, tag] if [HUB, LIBRARY[0]].contains(&registry) => {
+                    match tag {
+                        "latest" => format!("{owner}/{name}"),
+                        tag => format!("{owner}/{name}:{tag}"),
+                    }
+                }
                 _ => continue,
             };
             models.extend(model(root, &path, name));

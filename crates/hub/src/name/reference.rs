@@ -1,6 +1,6 @@
 //! References: models as users name them.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, path::Path, str::FromStr};
 
 use super::{
     FileName, Part, RepositoryReference, Revision, ShortName,
@@ -72,6 +72,11 @@ impl Reference {
             Self::Short(short) => short.repository(),
             Self::Url(_) => None,
         }
+    }
+
+    /// The name that a word in the place of a model is. `None` is a path: an existing one, or a word that is no name.
+    pub fn of_word(word: &str) -> Option<Self> {
+        if Path::new(word).exists() { None } else { word.parse().ok() }
     }
 
     /// The spelling of a name by which models are compared, or the text itself if it is no name.

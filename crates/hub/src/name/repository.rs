@@ -12,7 +12,7 @@ pub(super) const PREFIXES: [&str; 5] =
     ["hf://", "hf:", "hf.co/", "huggingface.co/", "www.huggingface.co/"];
 
 /// Endings of files. Without a prefix such as `hf:`, a text that ends so is a path.
-pub(super) const ENDINGS: [&str; 5] = [".gguf", ".safetensors", ".bin", ".pt", ".onnx"];
+pub(super) const ENDINGS: [&str; 6] = [".gguf", ".safetensors", ".bin", ".pt", ".pth", ".onnx"];
 
 /// Files of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]

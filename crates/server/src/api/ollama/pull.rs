@@ -42,7 +42,8 @@ pub(in crate::api) async fn pull(
     let pulls = pulls(&app)?;
     let reference: Reference = name.parse().map_err(|error| refusal(&error))?;
     if pulls.hub().settings().offline {
-        return Err(refusal(&Error::Offline { name: reference.to_string() }));
+        let (name, places) = (reference.to_string(), pulls.hub().searched());
+        return Err(refusal(&Error::Offline { name, places }));
     }
     let offer = {
         let app = Arc::clone(&app);
