@@ -25,6 +25,7 @@ async function picture(page, name) {
 {
   const page = await open();
   await accessible(page, "an empty page");
+  assert.match(await page.locator("#demonstration").textContent(), /demonstration/);
   await slow(page, 20_000);
   await send(page, STORY);
   await page.locator(".message.busy").waitFor();

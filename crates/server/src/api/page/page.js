@@ -244,6 +244,13 @@ const act = {
   },
 };
 
+/** Shows what the chosen model is. */
+function described() {
+  const { value } = $("model");
+  $("model").title = value;
+  $("demonstration").hidden = value !== "built-in";
+}
+
 async function models() {
   try {
     const { data } = await get("v1/models", settings.headers());
@@ -252,7 +259,7 @@ async function models() {
     $("model").replaceChildren(...data.map(({ id }, at) => new Option(isUnique ? names[at] : id, id)));
     const last = local.getItem("pelton-model");
     if (data.some(({ id }) => id === last)) $("model").value = last;
-    $("model").title = $("model").value;
+    described();
     status("");
   } catch (error) {
     status(`The models could not be read: ${error.message}.`, { wrong: true, label: "Retry", act: models });
@@ -300,7 +307,7 @@ $("form").addEventListener("submit", (event) => {
 $("stop").addEventListener("click", () => running?.abort.abort());
 $("model").addEventListener("change", () => {
   keep(local, "pelton-model", $("model").value);
-  $("model").title = $("model").value;
+  described();
 });
 $("new").addEventListener("click", () => {
   open(null);
