@@ -47,14 +47,19 @@ pub(crate) fn settings() -> Result<Settings> {
     Ok(settings)
 }
 
-/// The path of a model: `word` itself, unless it is the name of a model that is elsewhere. Such a model is
+/// Whether a word, which could also be a prompt, names a model: by its form, or because this machine has a model of
+/// that name.
+pub(crate) fn is_model(word: &str) -> bool {
+    let is_found = |reference| open().is_ok_and(|hub| hub.find(&reference, None).is_some());
+    names::is_model(word) || names::reference(word).is_some_and(is_found)
+}
+
+/// The path of a model: `word` itself if it is a path or the built-in model. Any other word is a name, whose model is
 /// found on this machine or downloaded, of several quantizations the one for the memory of `device`. On a
 /// terminal a question comes before a large download.
 pub(crate) fn local(word: &str, device: Device) -> Result<String> {
-    if !names::is_remote(word) {
-        return Ok(word.to_owned());
-    }
-    let model = found_or_pulled(word, device)?;
+    let Some(reference) = names::reference(word) else { return Ok(word.to_owned()) };
+    let model = found_or_pulled(&reference, device)?;
     match model.path.into_os_string().into_string() {
         Ok(path) => Ok(path),
         Err(path) => bail!("{} is no UTF-8, expected a path of Unicode", path.display()),
@@ -76,16 +81,16 @@ pub(crate) fn localized(mut options: LoadOptions, device: Device) -> Result<Load
     Ok(options)
 }
 
-fn found_or_pulled(word: &str, device: Device) -> Result<Model> {
-    let (hub, reference) = (open()?, reference(word)?);
-    let budget = budget(&reference, device);
-    if let Some(model) = hub.find(&reference, budget.as_ref().map(Budget::bytes)) {
+fn found_or_pulled(reference: &Reference, device: Device) -> Result<Model> {
+    let hub = open()?;
+    let budget = budget(reference, device);
+    if let Some(model) = hub.find(reference, budget.as_ref().map(Budget::bytes)) {
         if let Some(reason) = &model.reason {
             say(&model.name, reason, budget.as_ref());
         }
         return Ok(model);
     }
-    let plan = plan_within(&hub, &reference, budget.as_ref())?;
+    let plan = plan_within(&hub, reference, budget.as_ref())?;
     let size = plan.missing_bytes();
     if size > ASKED && stdin().is_terminal() && stderr().is_terminal() && !agrees(&plan)? {
         bail!("{} is not on this machine, and was not downloaded", plan.name());
@@ -174,6 +179,13 @@ fn agrees(plan: &Plan) -> Result<bool> {
 pub(crate) fn explained(error: Error) -> anyhow::Error {
     let hint = match &error {
         Error::Name { .. } => hints::what_a_model_is(),
+        Error::Unknown { name, .. } => format!(
+            "`pelton pull OWNER/NAME` downloads a model of https://huggingface.co/models; models of `ollama pull \
+             {name}` are found too"
+        ),
+        Error::Offline { name, .. } => {
+            format!("`pelton pull {name}` downloads it, without --offline and HF_HUB_OFFLINE")
+        }
         Error::Disk { .. } => {
             "`pelton rm NAME` deletes a model, HF_HUB_CACHE names a folder on another disk"
                 .to_owned()

@@ -47,7 +47,11 @@ use crate::commands::{
     name = "pelton",
     version,
     arg_required_else_help = true,
-    after_help = "The environment variable RUST_LOG turns on log lines on standard error: \
+    after_help = "MODEL is a file, a folder or a name. A name is found on this machine, or downloaded:\n  \
+                  pelton run model.gguf \"Hello\"\n  \
+                  pelton chat qwen3:0.6b\n  \
+                  pelton serve Qwen/Qwen3-0.6B-GGUF:Q8_0\n\n\
+                  The environment variable RUST_LOG turns on log lines on standard error: \
                   RUST_LOG=pelton=debug\nfor those of Pelton, or a list of TARGET=LEVEL with the \
                   levels error, warn, info, debug and trace."
 )]
@@ -189,7 +193,12 @@ fn parse() -> Result<Cli, ExitCode> {
         output::note!("error: {sentence}");
         ExitCode::from(2)
     })?;
-    let (words, level) = help::level(words);
+    let (mut words, level) = help::level(words);
+    if let [_, word] = &mut words[..]
+        && (word == "-v" || word == "version")
+    {
+        *word = "--version".into();
+    }
     let mut command = habits::with_aliases(Cli::command());
     if let Some(level) = level {
         command = help::with_level(command, level);

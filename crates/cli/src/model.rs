@@ -13,7 +13,7 @@ use crate::{
     effort::EffortArgs,
     fit::FitArgs,
     hints, hub, memory,
-    names::BUILT_IN,
+    names::{BUILT_IN, DEMONSTRATION},
     output::{Hint, WithHint, note},
     progress::Progress,
 };
@@ -169,6 +169,9 @@ fn load_local(engine: &Engine, file: &str, args: &LoadArgs, options: LoadOptions
 pub(crate) fn load_and_say(file: &str, args: &LoadArgs, options: LoadOptions) -> Result<Model> {
     let options = if args.context.is_some() { options.fit_context() } else { options };
     let model = load(file, args, options)?;
+    if file == BUILT_IN {
+        note!("{DEMONSTRATION}");
+    }
     note!("{}", model.summary());
     if model.placement().devices.len() > 1 {
         note!("{}", model.placement());
@@ -195,7 +198,7 @@ pub(crate) fn engine_on(device: Device, threads: usize, repack: bool) -> Result<
             Hint { error: error.into(), hint }.into()
         }
         None => {
-            let hint = "`pelton devices` lists the GPUs; `--device cpu` runs on the CPU".to_owned();
+            let hint = "`pelton doctor` shows why; `--device cpu` runs on the CPU".to_owned();
             Hint { error: error.into(), hint }.into()
         }
     })

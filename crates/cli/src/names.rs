@@ -2,70 +2,55 @@
 
 use std::path::Path;
 
+use pelton_hub::Reference;
+
 /// The word for the model that is part of the program.
 pub(crate) const BUILT_IN: &str = "built-in";
+/// A note about that model.
+pub(crate) const DEMONSTRATION: &str = "the built-in model is a demonstration: `pelton chat qwen3:0.6b` downloads a model that \
+                                        converses";
 /// The word for the model of speech that is part of the program, where both kinds can be meant.
 pub(crate) const BUILT_IN_SPEECH: &str = "built-in-speech";
 
 /// Endings of the names of model files, of Pelton's and of other systems.
 const ENDINGS: [&str; 6] = [".gguf", ".safetensors", ".bin", ".pt", ".pth", ".onnx"];
 
-/// Starts of the names of models of a hub.
-const PREFIXES: [&str; 8] = [
-    "http://",
-    "https://",
-    "hf:",
-    "hf.co/",
-    "huggingface.co/",
-    "www.huggingface.co/",
-    "ollama.com/library/",
-    "registry.ollama.ai/library/",
-];
-
-/// Whether a single argument names a model, so that it is no prompt. Such an argument is a path
-/// that exists, the word `built-in`, or a word without spaces that has the form of a file, a
-/// repository, a URL or an Ollama tag.
+/// Whether a word names a model by its form, so that it is no prompt: the word `built-in`, an existing path, the form of
+/// a file, `owner/name`, a URL, a short name, or a word with a colon or a number.
 pub(crate) fn is_model(word: &str) -> bool {
-    word == BUILT_IN || is_path(word) || is_remote(word)
+    word == BUILT_IN
+        || is_path(word)
+        || reference(word).is_some_and(|reference| has_form(word, &reference))
+}
+
+/// The name of a model that a word in the place of a model is. `None` is the model within the program, or a path.
+pub(crate) fn reference(word: &str) -> Option<Reference> {
+    match word {
+        BUILT_IN | BUILT_IN_SPEECH => None,
+        word => Reference::of_word(word),
+    }
 }
 
 fn is_path(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
+    let is_word = !word.contains(char::is_whitespace);
     (!word.is_empty() && Path::new(word).exists())
         || ENDINGS.iter().any(|ending| lower.ends_with(ending))
-        || is_word(word) && ["./", "../", "/", "~/"].iter().any(|start| word.starts_with(start))
+        || is_word && ["./", "../", "/", "~/"].iter().any(|start| word.starts_with(start))
 }
 
-/// Whether a word names a model of a hub and not a path: `owner/name`, `hf.co/…`, a URL, or a name with a
-/// number such as `qwen3` and `llama3.2:1b`. An existing path is no such name.
-pub(crate) fn is_remote(word: &str) -> bool {
-    if !is_word(word) || Path::new(word).exists() {
-        return false;
-    }
-    let lower = word.to_ascii_lowercase();
-    let starts = |list: &[&str]| list.iter().any(|start| lower.starts_with(start));
-    if starts(&PREFIXES) {
-        return true;
-    }
-    let named = |c: char| c.is_ascii_alphanumeric() || "._-:@".contains(c);
-    let first_is_letter = word.starts_with(|c: char| c.is_ascii_alphabetic());
-    match word.split_once('/') {
-        Some((owner, name)) => {
-            let parts = [owner, name];
-            first_is_letter && parts.iter().all(|part| !part.is_empty() && part.chars().all(named))
+/// Whether a name looks like one sooner than like a text.
+fn has_form(word: &str, reference: &Reference) -> bool {
+    let is_letter_first = word.starts_with(|c: char| c.is_ascii_alphabetic());
+    let has_number = word.len() > 2 && word.contains(|c: char| c.is_ascii_digit());
+    match reference {
+        Reference::Short(short) => {
+            let is_known = short.repository().is_some();
+            is_known || word.contains([':', '/']) || is_letter_first && has_number
         }
-        // one word with a number is a tag of Ollama's library sooner than a text
-        None => {
-            first_is_letter
-                && word.len() > 2
-                && word.chars().all(named)
-                && word.contains(|c: char| c.is_ascii_digit())
-        }
+        Reference::Repository(_) => is_letter_first,
+        Reference::Url(_) => true,
     }
-}
-
-fn is_word(word: &str) -> bool {
-    !word.is_empty() && !word.contains(char::is_whitespace)
 }
 
 #[cfg(test)]
@@ -85,15 +70,29 @@ mod tests {
             "https://example.org/x.gguf?download=true",
             "qwen3",
             "llama3.2:1b",
+            "mistral",
+            "gpt-oss",
+            "Mistral",
+            "codellama:latest",
             "./nothing",
             "/nothing/here",
             env!("CARGO_MANIFEST_DIR"),
         ] {
             assert!(is_model(model), "{model}");
         }
-        for prompt in
-            ["", "-", "Hello", "Once upon a time", "x", "2+2=", "Is it 1/2 or 3/4?", "What's/that?"]
-        {
+        for prompt in [
+            "",
+            "-",
+            "Hello",
+            "Once upon a time",
+            "x",
+            "2+2=",
+            "Is it 1/2 or 3/4?",
+            "What's/that?",
+            "1/2",
+            "hello:",
+            "Note: this",
+        ] {
             assert!(!is_model(prompt), "{prompt}");
         }
     }

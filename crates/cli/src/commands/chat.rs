@@ -14,10 +14,11 @@ use crate::{
         Tools,
     },
     constrain::ConstraintArgs,
+    hub,
     interrupt::Interrupt,
     model::{self, LoadArgs},
     names::BUILT_IN,
-    output::WithHint,
+    output::{Hint, WithHint},
     speculate::SpeculateArgs,
     templates,
 };
@@ -29,7 +30,7 @@ use crate::{
                   has the answers alone. Ctrl-C stops an answer."
 )]
 pub(crate) struct Args {
-    /// A model file or directory; by default the built-in model
+    /// A model: a file, a directory, or a name such as qwen3:0.6b; by default the built-in model
     #[arg(default_value = BUILT_IN)]
     model: String,
     /// One message: its answer is printed, and the chat ends; - for standard input
@@ -115,7 +116,17 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         &args.model,
         &args.options,
         args.speculate.apply(LoadOptions::default().fit_context()),
-    )?;
+    )
+    .map_err(|error| match args.question.is_none() && !hub::is_model(&args.model) {
+        true => {
+            let hint = format!(
+                "`pelton chat MODEL {:?}` sends a message; {BUILT_IN} is a MODEL",
+                args.model
+            );
+            Hint { error, hint }.into()
+        }
+        false => error,
+    })?;
     args.params.sampling.fill(&model);
     let template = template(&model, source.as_deref(), !tools.is_empty())?;
     let screen = Screen::new();

@@ -25,7 +25,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
         return Ok(());
     }
     if adapters.is_empty() {
-        writeln!(out, "no GPU was found through Vulkan, Metal or DX12; models run on the cpu")?;
+        writeln!(
+            out,
+            "no GPU was found through Vulkan, Metal or DX12; models run on the cpu (`pelton doctor` shows why)"
+        )?;
     }
     for (i, adapter) in adapters.iter().enumerate() {
         let [first, rest @ ..] = lines(adapter);

@@ -36,7 +36,7 @@ const TOGETHER: usize = 256;
                   answered line by line. A text that is longer\nthan the context is an error."
 )]
 pub(crate) struct Args {
-    /// A model file or directory
+    /// A model: a file, a directory, or a name such as OWNER/NAME
     model: String,
     /// The texts; - for the lines of standard input
     #[arg(required = true, value_name = "TEXT")]

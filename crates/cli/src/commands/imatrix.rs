@@ -30,7 +30,7 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A model file or directory, or built-in
+    /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
     model: String,
     /// A file of text in UTF-8, of the kind that the model will read; 100 windows of it and more
     text: PathBuf,

@@ -29,7 +29,7 @@ const SHOWN_CHARS: usize = 72;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A model file or directory, or built-in
+    /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
     file: String,
     /// Show every tensor's type and shape
     #[arg(long)]

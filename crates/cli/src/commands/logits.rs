@@ -13,7 +13,7 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A model file or directory, or built-in
+    /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
     model: String,
     /// The tokens, separated by commas
     #[arg(long, value_name = "ID,ID,…", value_delimiter = ',', required = true)]

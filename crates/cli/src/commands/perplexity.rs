@@ -27,7 +27,7 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A model file or directory, or built-in
+    /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
     model: String,
     /// A file of text in UTF-8. --base makes it optional: it must be the text of that file
     #[arg(required_unless_present = "base")]

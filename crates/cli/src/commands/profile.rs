@@ -19,7 +19,7 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A model file or directory, or built-in
+    /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
     model: String,
     /// Measured passes: the times are their means
     #[arg(long, value_name = "N", default_value_t = 32,

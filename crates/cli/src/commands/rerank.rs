@@ -25,7 +25,7 @@ use crate::{
                   on, its text."
 )]
 pub(crate) struct Args {
-    /// A model file or directory
+    /// A model: a file, a directory, or a name such as OWNER/NAME
     model: String,
     /// The query
     query: String,

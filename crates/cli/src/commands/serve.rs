@@ -22,7 +22,7 @@ use crate::{
     budget::Budget,
     habits, hub, logging,
     model::LoadArgs,
-    names::{BUILT_IN, BUILT_IN_SPEECH},
+    names::{BUILT_IN, BUILT_IN_SPEECH, DEMONSTRATION},
     output::{self, Hint, note},
     speculate::SpeculateArgs,
     templates,
@@ -42,7 +42,8 @@ const LOG: &str = "warn,pelton_server=info,pelton::access=info";
                   Ctrl-C lets running requests end; a second one ends the process at once."
 )]
 pub(crate) struct Args {
-    /// Model files or directories, built-in or built-in-speech; without any the built-in model
+    /// Models: files, directories, names such as qwen3:0.6b, built-in or built-in-speech; without any the
+    /// built-in model
     #[arg(value_name = "MODEL")]
     models: Vec<String>,
     /// Listen on this address, or on a Unix socket: unix:PATH
@@ -221,6 +222,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let names: Vec<&str> = config.models.iter().map(|model| model.name.as_str()).collect();
     let (names, lazy) = (names.join(", "), config.lazy);
     let is_unix = config.host.starts_with("unix:");
+    if config.models.iter().any(|model| model.is_same_model(&ModelConfig::built_in())) {
+        note!("{DEMONSTRATION}");
+    }
     pelton_server::serve_until_signal(config, move |progress| match progress {
         Progress::Loading(_) if lazy => {}
         Progress::Loading(address) => {
@@ -276,10 +280,12 @@ fn models(args: &Args) -> Result<Vec<ModelConfig>> {
         let Some((name, text)) = alias.split_once('=').filter(|(name, _)| !name.is_empty()) else {
             bail!("--alias is {alias}, expected NAME=MODEL");
         };
+        if let Some(known) = models.iter_mut().find(|other| other.name == text) {
+            known.aliases.push(name.to_owned());
+            continue;
+        }
         let mut model = source(text, args.load.device)?;
-        let is_known = |other: &&mut ModelConfig| other.is_same_model(&model) || other.name == text;
-        let known = models.iter_mut().find(is_known);
-        match known {
+        match models.iter_mut().find(|other| other.is_same_model(&model)) {
             Some(known) => known.aliases.push(name.to_owned()),
             None => {
                 model.aliases.push(name.to_owned());

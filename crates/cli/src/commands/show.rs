@@ -69,16 +69,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn find(name: &str) -> Result<Found> {
-    if !names::is_remote(name) {
+    let Some(reference) = names::reference(name) else {
         let checkpoint = model::open(name)?;
         let (name, path) = (checkpoint.name().to_owned(), name.to_owned());
         let (bytes, files) = (checkpoint.file_bytes(), vec![PathBuf::from(&path)]);
         return Ok(Found { name, place: "file", path, bytes, files });
-    }
-    let found = hub::find(&hub::open()?, &hub::reference(name)?);
-    let Some(model) = found else {
+    };
+    let hub = hub::open()?;
+    let Some(model) = hub::find(&hub, &reference) else {
+        let error = anyhow!("{name} is not on this machine ({})", hub.searched());
         let hint = format!("`pelton pull {name}` downloads it; {}", hints::what_a_model_is());
-        return Err(Hint { error: anyhow!("{name} is not on this machine"), hint }.into());
+        return Err(Hint { error, hint }.into());
     };
     let path = model.path.display().to_string();
     let place = model.place.name();

@@ -18,7 +18,7 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A model file or directory, or built-in
+    /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
     model: String,
     /// Read the list of messages, or an object with messages and tools, from a JSON file; - for standard
     /// input

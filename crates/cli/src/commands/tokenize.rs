@@ -18,7 +18,7 @@ use crate::{
                   one.\nThe last line counts the tokens, with those that a prompt has in addition."
 )]
 pub(crate) struct Args {
-    /// A model file or directory, or built-in
+    /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
     model: String,
     /// The text; - for standard input
     text: String,

@@ -15,21 +15,25 @@ use super::{pelton, stdout, temporary};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// A hub without ranges and without large-file storage, whose only repository has these files; its address.
 fn hub(files: &[(&'static str, Vec<u8>)]) -> String {
+    hub_of("o/tiny-GGUF", files)
+}
+
+/// A hub without ranges and without large-file storage, whose only repository has these files; its address.
+pub(super) fn hub_of(repository: &'static str, files: &[(&'static str, Vec<u8>)]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let files: Arc<BTreeMap<_, _>> = Arc::new(files.iter().cloned().collect());
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let files = Arc::clone(&files);
-            thread::spawn(move || serve(&stream, &files));
+            thread::spawn(move || serve(&stream, repository, &files));
         }
     });
     address
 }
 
-fn serve(mut stream: &TcpStream, files: &BTreeMap<&'static str, Vec<u8>>) {
+fn serve(mut stream: &TcpStream, repository: &str, files: &BTreeMap<&'static str, Vec<u8>>) {
     let mut lines = BufReader::new(stream).lines();
     while let Some(Ok(line)) = lines.next() {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -39,8 +43,9 @@ fn serve(mut stream: &TcpStream, files: &BTreeMap<&'static str, Vec<u8>>) {
                 break;
             }
         }
-        let resolve = format!("/o/tiny-GGUF/resolve/{COMMIT}/");
-        let (status, body) = match path.strip_prefix("/api/models/o/tiny-GGUF/") {
+        let resolve = format!("/{repository}/resolve/{COMMIT}/");
+        let api = format!("/api/models/{repository}/");
+        let (status, body) = match path.strip_prefix(&*api) {
             Some(rest) if rest.starts_with("revision/") => {
                 (200, serde_json::json!({ "sha": COMMIT }).to_string().into_bytes())
             }

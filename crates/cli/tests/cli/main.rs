@@ -24,6 +24,8 @@ mod imatrix;
 mod interrupt;
 mod logging;
 #[cfg(unix)]
+mod names;
+#[cfg(unix)]
 mod newcomer;
 #[cfg(unix)]
 mod outputs;

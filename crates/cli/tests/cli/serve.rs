@@ -35,7 +35,7 @@ impl Server {
         Self { child, errors, address }
     }
 
-    fn start_with(args: &[&str], variables: &[(&str, &str)]) -> Self {
+    pub(super) fn start_with(args: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut child = command(args).envs(variables.iter().copied()).spawn().unwrap();
         let mut errors = BufReader::new(child.stderr.take().unwrap());
         let line = wait_for("listening on http://", &mut errors);

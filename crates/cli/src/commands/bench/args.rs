@@ -20,7 +20,7 @@ with speculation: copy gives the request the text as its prediction, random does
 With a constraint each test generates -n tokens of one request at temperature 1, free and constrained \
 in turn; forced tokens have no alternative and need no draw.")]
 pub(crate) struct Args {
-    /// A model file or directory, or built-in
+    /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
     pub(super) model: String,
     /// Prompt lengths, separated by commas; 0 for none [default: 512, 128 with
     /// --streams, 64 with --speculation or a constraint]

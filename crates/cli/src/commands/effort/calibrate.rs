@@ -47,7 +47,7 @@ const SCORED: usize = 4;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A model file or directory, or built-in
+    /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
     model: String,
     /// A file of text in UTF-8, of the kind that the model is used for: some windows of 256 tokens
     /// (--context), all of which are run about 120 times

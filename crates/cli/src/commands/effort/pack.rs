@@ -9,7 +9,7 @@ use crate::{model, output, progress::Progress};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A model file or directory whose matrices are F16, BF16 or F32
+    /// A model (a file, a directory or a name) whose matrices are F16, BF16 or F32
     model: String,
     /// The file to be written, for --effort E,mode=bucket,buckets=FILE
     output: PathBuf,

@@ -14,7 +14,7 @@ pub(super) const STREAMS_MAX: usize = 4096;
                   docs/scale.md has the formulas."
 )]
 pub(crate) struct Args {
-    /// A model file or directory, or built-in
+    /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
     pub(super) model: String,
     /// Streams that are answered at the same time
     #[arg(long, value_name = "N", default_value_t = 1,

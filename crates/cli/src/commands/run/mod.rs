@@ -37,8 +37,8 @@ use crate::{
                       pelton run [OPTIONS] <MODEL> < FILE\n       \
                       pelton run [OPTIONS] [MODEL] --prompts <FILE>",
     after_help = "A model with a chat template answers the prompt; --raw continues it, as a model without one \
-                  does.\nWithout MODEL the built-in model runs. One argument that names a file, a folder or a \
-                  repository is\nthe MODEL: the prompt is then standard input, or a chat starts on a \
+                  does.\nWithout MODEL the built-in model runs. One argument that is a path or a name of a \
+                  model is\nthe MODEL: the prompt is then standard input, or a chat starts on a \
                   terminal. A PROMPT of - is\nstandard input, and --prompt gives any text. One final \
                   line break of standard input is dropped.\n\
                   The text goes to standard output, the statistics to standard error. Ctrl-C ends \
@@ -46,7 +46,8 @@ use crate::{
                   process at once."
 )]
 pub(crate) struct Args {
-    /// A model file or directory (or nothing for the built-in model), and the text to answer or continue
+    /// A model: a file, a directory, or a name such as qwen3:0.6b (or nothing for the built-in one); and the text
+    /// to answer or continue
     #[arg(required_unless_present_any = ["prompts", "model", "prompt", "file"], num_args = 1..=2,
         value_names = ["MODEL", "PROMPT"])]
     words: Vec<String>,

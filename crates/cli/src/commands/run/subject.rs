@@ -12,7 +12,7 @@ use pelton::Device;
 use crate::{
     commands::{prompt_or_stdin, text_or_stdin, without_line_break},
     hints, hub,
-    names::{self, BUILT_IN},
+    names::BUILT_IN,
     output::Hint,
 };
 
@@ -93,7 +93,7 @@ fn split<'a>(input: &Input<'a>) -> Result<(Option<&'a str>, Option<&'a str>)> {
         (Some(model), [text]) => (Some(model), Some(text)),
         (Some(_), _) => bail!("found --model and a second model, expected one of them"),
         (None, [model, text]) => (Some(model), Some(text)),
-        (None, [word]) if has_prompt || names::is_model(word) => (Some(word), None),
+        (None, [word]) if has_prompt || hub::is_model(word) => (Some(word), None),
         (None, [text]) => (None, Some(text)),
         (None, _) => (None, None),
     })
