@@ -31,6 +31,30 @@ fn byte_of(c: char) -> Option<u8> {
     }
 }
 
+/// The character of a byte.
+pub(crate) fn char_of(byte: u8) -> char {
+    const ALPHABET: [char; 256] = {
+        let mut alphabet = ['\0'; 256];
+        let mut byte = 0u8;
+        loop {
+            alphabet[byte as usize] = byte as char;
+            if byte == 255 {
+                break;
+            }
+            byte += 1;
+        }
+        let mut n = 0;
+        while n < REMAPPED.len() {
+            if let Some(c) = char::from_u32(0x100 + n as u32) {
+                alphabet[REMAPPED[n] as usize] = c;
+            }
+            n += 1;
+        }
+        alphabet
+    };
+    ALPHABET[usize::from(byte)]
+}
+
 /// Appends the bytes of a token's text and returns whether all characters are in the alphabet.
 /// Other characters are appended as UTF-8; a token with one never results from encoding.
 pub(crate) fn push_unmapped(text: &str, out: &mut Vec<u8>) -> bool {
@@ -72,6 +96,7 @@ mod tests {
         assert_eq!(all, (0..=255).collect::<Vec<u8>>());
         assert_eq!(byte_of('\u{144}'), None);
         assert_eq!(byte_of(' '), None);
+        assert!((0..=255).all(|byte| byte_of(char_of(byte)) == Some(byte)));
     }
 
     #[test]

@@ -72,6 +72,18 @@ impl Charsmap {
     /// # Errors
     /// If an offset in the table is out of range.
     pub(crate) fn longest(&self, text: &[u8]) -> Result<Option<(usize, &[u8])>, Error> {
+        self.search(text, false)
+    }
+
+    /// The replacement of the shortest replaced sequence at the start of a text.
+    ///
+    /// # Errors
+    /// If an offset in the table is out of range.
+    pub(crate) fn shortest(&self, text: &[u8]) -> Result<Option<&[u8]>, Error> {
+        Ok(self.search(text, true)?.map(|(_, replacement)| replacement))
+    }
+
+    fn search(&self, text: &[u8], shortest: bool) -> Result<Option<(usize, &[u8])>, Error> {
         if self.units.is_empty() {
             return Ok(None);
         }
@@ -93,6 +105,9 @@ impl Charsmap {
             at ^= here.offset();
             if here.has_value() {
                 found = Some((length, unit(at)?.value()));
+                if shortest {
+                    break;
+                }
             }
         }
         let Some((length, offset)) = found else { return Ok(None) };

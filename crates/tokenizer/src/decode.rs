@@ -11,32 +11,39 @@ pub struct DecodeState {
     /// Bytes of an incomplete character.
     pending: Vec<u8>,
     special: bool,
-    strip_space: bool,
+    position: Position,
+}
+
+/// The position in a text that is decoded token by token.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Position {
+    /// Whether a token precedes the next one.
+    pub(crate) begun: bool,
+    /// Whether the text has a character, so that no further one is removed at its beginning.
+    pub(crate) open: bool,
+    /// How often a character was removed at the beginning.
+    pub(crate) removed: usize,
+    /// Whether a space precedes the next token.
+    pub(crate) space: bool,
 }
 
 impl DecodeState {
     /// Decoding of a text that begins with the first token. If the vocabulary adds a space before
     /// texts, that space is removed. `special` renders control tokens as their text.
     pub fn new(special: bool) -> Self {
-        Self { pending: Vec::new(), special, strip_space: true }
+        Self { pending: Vec::new(), special, position: Position::default() }
     }
 
     /// Decoding of the continuation of a prompt: a space at its beginning is kept.
     pub fn continuing(special: bool) -> Self {
-        Self { strip_space: false, ..Self::new(special) }
+        let position = Position { begun: true, open: true, ..Position::default() };
+        Self { position, ..Self::new(special) }
     }
 
     /// Adds a token and returns the characters that are now complete, possibly none. Invalid bytes
     /// become U+FFFD, in the same number as by [`String::from_utf8_lossy`].
     pub fn push(&mut self, tokenizer: &Tokenizer, id: u32) -> String {
-        let mut bytes = tokenizer.rendered(id, self.special);
-        if self.strip_space && !bytes.is_empty() {
-            self.strip_space = false;
-            if tokenizer.strips_first_space() {
-                bytes = bytes.strip_prefix(b" ").unwrap_or(bytes);
-            }
-        }
-        self.pending.extend_from_slice(bytes);
+        tokenizer.append(id, self.special, &mut self.position, &mut self.pending);
         self.take_complete()
     }
 

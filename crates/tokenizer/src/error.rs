@@ -115,6 +115,26 @@ pub enum Error {
         /// The violated rule.
         fault: &'static str,
     },
+    /// A rule of `tokenizer.json` that is unknown, malformed or not supported.
+    #[error("tokenizer.json: {place} {fault}")]
+    Rule {
+        /// The place in the file, such as `pre_tokenizer.pretokenizers[1].behavior`.
+        place: String,
+        /// The reason, as the end of a sentence.
+        fault: String,
+    },
+    /// A pattern that backtracks too often on a text.
+    #[error("the pattern {pattern:?} of tokenizer.json takes too long on this text")]
+    Backtracking {
+        /// The pattern.
+        pattern: String,
+    },
+    /// A text that rules of `tokenizer.json` make much longer.
+    #[error("the rules of tokenizer.json make the text longer than {limit} bytes")]
+    Grown {
+        /// The limit in bytes.
+        limit: usize,
+    },
     /// A piece of a text for which the vocabulary has neither tokens nor an unknown token.
     #[error("the vocabulary has no token for {text:?} and no unknown token")]
     Unencodable {

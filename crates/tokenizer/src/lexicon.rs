@@ -44,18 +44,48 @@ pub(crate) struct Lexicon {
 }
 
 impl Lexicon {
+    /// An index of no tokens: a file has rules of its own. Tokens have these bytes and types.
+    ///
     /// # Errors
-    /// If a byte token has no valid text, or a token is too long.
-    pub(crate) fn new(vocabulary: &Vocabulary<'_>, alphabet: Alphabet) -> Result<Self, Error> {
-        let mut this = Self {
-            bytes: Vec::with_capacity(vocabulary.tokens.iter().map(|token| token.len()).sum()),
-            ends: Vec::with_capacity(vocabulary.tokens.len()),
-            normal: HashTable::with_capacity(vocabulary.tokens.len()),
+    /// If all bytes are too many.
+    pub(crate) fn of_bytes(tokens: &[Vec<u8>], types: &[TokenType]) -> Result<Self, Error> {
+        let mut this = Self::empty(tokens.len(), tokens.iter().map(Vec::len).sum());
+        for (bytes, token_type) in tokens.iter().zip(types) {
+            this.bytes.extend_from_slice(bytes);
+            this.end()?;
+            if *token_type == TokenType::Normal {
+                this.longest = this.longest.max(bytes.len());
+            }
+        }
+        Ok(this)
+    }
+
+    fn empty(tokens: usize, bytes: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            ends: Vec::with_capacity(tokens),
+            normal: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             byte_tokens: [NO_TOKEN; 256],
             single: [NO_TOKEN; 256],
             longest: 0,
-        };
+        }
+    }
+
+    /// Ends a token.
+    fn end(&mut self) -> Result<(), Error> {
+        let end = u32::try_from(self.bytes.len());
+        self.ends.push(end.map_err(|_| Error::TooLarge { key: TOKENS })?);
+        Ok(())
+    }
+
+    /// # Errors
+    /// If a byte token has no valid text, or a token is too long.
+    pub(crate) fn new(vocabulary: &Vocabulary<'_>, alphabet: Alphabet) -> Result<Self, Error> {
+        let bytes = vocabulary.tokens.iter().map(|token| token.len()).sum();
+        let mut this = Self::empty(vocabulary.tokens.len(), bytes);
+        let hasher = this.hasher.clone();
+        this.normal.reserve(vocabulary.tokens.len(), |id| hasher.hash_one(id));
         for ((id, &text), &token_type) in (0..).zip(&vocabulary.tokens).zip(&vocabulary.types) {
             let mut matches = token_type == TokenType::Normal && !text.is_empty();
             match token_type {
@@ -78,8 +108,7 @@ impl Lexicon {
                 }
                 _ => this.bytes.extend_from_slice(text.as_bytes()),
             }
-            let end = u32::try_from(this.bytes.len());
-            this.ends.push(end.map_err(|_| Error::TooLarge { key: TOKENS })?);
+            this.end()?;
             if matches {
                 this.insert(id)?;
             }

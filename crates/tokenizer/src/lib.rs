@@ -2,7 +2,8 @@
 //!
 //! [`Tokenizer::from_metadata`] builds a tokenizer from the `tokenizer.*` keys of a GGUF file:
 //! SentencePiece BPE (`llama`), BPE with a pre-tokenizer (`gpt2`, `gemma4`), WordPiece (`bert`)
-//! and Unigram (`t5`). [`Tokenizer::decoder`] decodes ids incrementally and returns complete
+//! and Unigram (`t5`). A `tokenizer.json` that those keys cannot express is under the key
+//! `tokenizer.huggingface.json`, whose rules are applied as by the library `tokenizers`. [`Tokenizer::decoder`] decodes ids incrementally and returns complete
 //! characters only.
 
 mod bpe;
@@ -13,6 +14,7 @@ mod error;
 mod lexicon;
 mod merge;
 mod pretokenize;
+mod rules;
 mod special;
 mod tokenizer;
 mod trie;

@@ -5,14 +5,17 @@ use std::borrow::Cow;
 use pelton_weights::Metadata;
 
 use crate::bpe::Bpe;
+use crate::decode::Position;
 use crate::lexicon::{Alphabet, Lexicon, NO_TOKEN, SPACE_MARK};
 use crate::merge::Merger;
 use crate::pretokenize::{self, Row};
+use crate::rules::{Form, Rules as FileRules};
 use crate::special::{self, Fragment, Special, Specials};
 use crate::twins;
 use crate::unigram::Unigram;
 use crate::vocabulary::{
-    BOS, EOM, EOS, EOT, Model, PRE, Prefix, SCORES, SEPARATOR, TOKENS, TYPES, TokenType, UNKNOWN,
+    BOS, EOM, EOS, EOT, Model, PRE, Prefix, RULES, SCORES, SEPARATOR, TOKENS, TYPES, TokenType,
+    UNKNOWN,
 };
 use crate::wordpiece::WordPiece;
 use crate::{Error, Vocabulary};
@@ -48,6 +51,8 @@ pub struct Tokenizer {
     /// End-of-generation tokens, in ascending order.
     ends: Vec<u32>,
     prefix: Prefix,
+    /// Whether texts are composed (NFC) before they are split into words.
+    composes: bool,
     /// Whether that space is added after each special token too.
     space_after_special: Spaces,
     /// Whether encoding adds a space before a text, which decoding removes.
@@ -82,6 +87,27 @@ enum Encoder {
     Bpe(Bpe, Alphabet),
     WordPiece(WordPiece),
     Unigram(Unigram),
+    Rules(Box<FileRules>),
+}
+
+impl Encoder {
+    fn new(vocabulary: &Vocabulary<'_>, rules: &Rules, lexicon: &Lexicon) -> Result<Self, Error> {
+        match (vocabulary.model, rules.row) {
+            (Model::SentencePiece, _) => {
+                Ok(Self::SentencePiece(Bpe::sentence_piece(vocabulary, lexicon)?))
+            }
+            (Model::Bpe, Some(row)) => {
+                let bpe = Bpe::merges(vocabulary, lexicon, row, rules.alphabet)?;
+                Ok(Self::Bpe(bpe, rules.alphabet))
+            }
+            (Model::Bpe, None) => Err(missing_pre()),
+            (Model::WordPiece, _) => Ok(Self::WordPiece(WordPiece::new(vocabulary, lexicon)?)),
+            (Model::Unigram, _) => Ok(Self::Unigram(Unigram::new(vocabulary, lexicon)?)),
+            (Model::Rules, _) => {
+                Err(Error::Missing { key: RULES, needed: "it has the rules of this vocabulary" })
+            }
+        }
+    }
 }
 
 impl Tokenizer {
@@ -105,25 +131,26 @@ impl Tokenizer {
         special::protect_ends(&mut vocabulary);
         let vocabulary = &vocabulary;
         let rules = Rules::of(vocabulary)?;
-        let lexicon = Lexicon::new(vocabulary, rules.alphabet)?;
-        let encoder = match (vocabulary.model, rules.row) {
-            (Model::SentencePiece, _) => {
-                Encoder::SentencePiece(Bpe::sentence_piece(vocabulary, &lexicon)?)
+        let (mut texts, mut types) = (Vec::new(), vocabulary.types.clone());
+        let (encoder, lexicon) = match vocabulary.rules {
+            Some(json) if vocabulary.model == Model::Rules => {
+                let (encoder, tokens) = FileRules::read(json, &vocabulary.types)?;
+                let lexicon = Lexicon::of_bytes(&tokens.bytes, &tokens.types)?;
+                (texts, types) = (tokens.texts, tokens.types);
+                (Encoder::Rules(Box::new(encoder)), lexicon)
             }
-            (Model::Bpe, Some(row)) => {
-                let bpe = Bpe::merges(vocabulary, &lexicon, row, rules.alphabet)?;
-                Encoder::Bpe(bpe, rules.alphabet)
+            _ => {
+                texts.extend(vocabulary.tokens.iter().map(|&text| text.into()));
+                let lexicon = Lexicon::new(vocabulary, rules.alphabet)?;
+                (Encoder::new(vocabulary, &rules, &lexicon)?, lexicon)
             }
-            (Model::Bpe, None) => return Err(missing_pre()),
-            (Model::WordPiece, _) => Encoder::WordPiece(WordPiece::new(vocabulary, &lexicon)?),
-            (Model::Unigram, _) => Encoder::Unigram(Unigram::new(vocabulary, &lexicon)?),
         };
         Ok(Self {
             encoder,
             lexicon,
             specials: Specials::new(vocabulary)?,
-            texts: vocabulary.tokens.iter().map(|&text| text.into()).collect(),
-            types: vocabulary.types.clone(),
+            texts,
+            types,
             prompt_begin: rules.prompt_begin,
             prompt_end: rules.prompt_end,
             pair_separator: rules.pair_separator,
@@ -131,6 +158,8 @@ impl Tokenizer {
             eos: vocabulary.eos,
             ends: special::ends(vocabulary),
             prefix: rules.prefix,
+            composes: vocabulary.model == Model::Bpe
+                && vocabulary.pre.is_some_and(pretokenize::composes),
             space_after_special: Spaces::of(vocabulary),
             strip_first_space: rules.prefix != Prefix::Never
                 || vocabulary.model == Model::WordPiece,
@@ -224,6 +253,10 @@ impl Tokenizer {
             return Err(Error::TextTooLong { found: text.len() });
         }
         let mut ids = Vec::with_capacity(text.len() / 3 + 2);
+        if let Encoder::Rules(rules) = &self.encoder {
+            rules.encode_continuing(text, &mut ids)?;
+            return Ok(ids);
+        }
         self.encode_text(Cow::Borrowed(text), false, &mut Merger::default(), &mut ids)?;
         Ok(ids)
     }
@@ -238,6 +271,9 @@ impl Tokenizer {
         let length = parts.iter().fold(0, |sum: usize, (text, _)| sum.saturating_add(text.len()));
         if u32::try_from(length).map_or(true, |length| length == u32::MAX) {
             return Err(Error::TextTooLong { found: length });
+        }
+        if let Encoder::Rules(rules) = &self.encoder {
+            return rules.encode(parts, ids);
         }
         let mut merger = Merger::default();
         // The space is added before the first text, and perhaps before one after a special token.
@@ -282,6 +318,9 @@ impl Tokenizer {
             Encoder::Bpe(bpe, Alphabet::Marked) => {
                 bpe.encode(&self.lexicon, &spaced(&text), merger, ids)
             }
+            Encoder::Bpe(bpe, Alphabet::Bytes) if self.composes => {
+                bpe.encode(&self.lexicon, &Form::Nfc.of(&text), merger, ids)
+            }
             Encoder::Bpe(bpe, Alphabet::Bytes) => bpe.encode(&self.lexicon, &text, merger, ids),
             Encoder::WordPiece(wordpiece) => {
                 wordpiece.encode(&text, ids);
@@ -291,6 +330,7 @@ impl Tokenizer {
                 let prefix = if begins { self.prefix } else { Prefix::Never };
                 unigram.encode(&self.lexicon, &text, prefix, ids)
             }
+            Encoder::Rules(rules) => rules.encode_continuing(&text, ids),
         }
     }
 
@@ -299,12 +339,9 @@ impl Tokenizer {
     /// (`transformers` can remove them by `clean_up_tokenization_spaces`), so that decoding inverts
     /// encoding.
     pub fn decode(&self, ids: &[u32], special: bool) -> String {
-        let mut bytes = Vec::with_capacity(ids.len() * 4);
+        let (mut bytes, mut position) = (Vec::with_capacity(ids.len() * 4), Position::default());
         for &id in ids {
-            bytes.extend_from_slice(self.rendered(id, special));
-        }
-        if self.strip_first_space && bytes.first() == Some(&b' ') {
-            bytes.remove(0);
+            self.append(id, special, &mut position, &mut bytes);
         }
         String::from_utf8(bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
@@ -362,20 +399,46 @@ impl Tokenizer {
         self.chat_template.as_deref()
     }
 
-    /// Whether encoding adds a space before a text, which decoding removes.
-    pub(crate) fn strips_first_space(&self) -> bool {
-        self.strip_first_space
-    }
-
-    /// The bytes that a token contributes to decoded text.
-    pub(crate) fn rendered(&self, id: u32, special: bool) -> &[u8] {
-        match self.token_type(id) {
+    /// Appends the bytes that a token adds to decoded text.
+    pub(crate) fn append(
+        &self,
+        id: u32,
+        special: bool,
+        position: &mut Position,
+        out: &mut Vec<u8>,
+    ) {
+        let mut bytes = match self.token_type(id) {
             Some(TokenType::Normal | TokenType::UserDefined | TokenType::Byte) => {
                 self.lexicon.bytes_of(id)
             }
             Some(_) if special => self.lexicon.bytes_of(id),
-            _ => &[],
+            _ => return,
+        };
+        let mut leading = self.strip_first_space.then_some((' ', 1));
+        if let Encoder::Rules(rules) = &self.encoder {
+            leading = rules.leading;
+            if std::mem::replace(&mut position.space, rules.is_spaced(id)) {
+                out.push(b' ');
+            }
+            if !position.begun {
+                bytes = rules.first_bytes(id).unwrap_or(bytes);
+            }
         }
+        position.begun = true;
+        if !position.open {
+            if let Some((c, most)) = leading {
+                let mut buffer = [0; 4];
+                let c = c.encode_utf8(&mut buffer).as_bytes();
+                while position.removed < most
+                    && let Some(rest) = bytes.strip_prefix(c)
+                {
+                    (bytes, position.removed) = (rest, position.removed + 1);
+                }
+                position.open = position.removed == most;
+            }
+            position.open |= !bytes.is_empty();
+        }
+        out.extend_from_slice(bytes);
     }
 }
 
@@ -416,6 +479,7 @@ impl Rules {
             Model::Bpe => (row.is_some_and(|row| row.add_bos), false, false),
             Model::WordPiece => (true, true, false),
             Model::Unigram => (false, true, false),
+            Model::Rules => (false, false, false),
         };
         let (end, end_key) = match vocabulary.model {
             Model::WordPiece => (vocabulary.separator, SEPARATOR),

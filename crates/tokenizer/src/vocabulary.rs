@@ -13,6 +13,7 @@ pub(crate) const TYPES: &str = "tokenizer.ggml.token_type";
 pub(crate) const SCORES: &str = "tokenizer.ggml.scores";
 pub(crate) const MERGES: &str = "tokenizer.ggml.merges";
 pub(crate) const PRE: &str = "tokenizer.ggml.pre";
+pub(crate) const RULES: &str = "tokenizer.huggingface.json";
 pub(crate) const BOS: &str = "tokenizer.ggml.bos_token_id";
 pub(crate) const EOS: &str = "tokenizer.ggml.eos_token_id";
 pub(crate) const EOT: &str = "tokenizer.ggml.eot_token_id";
@@ -33,6 +34,8 @@ pub enum Model {
     WordPiece,
     /// The most probable segmentation, `t5`.
     Unigram,
+    /// The rules of a `tokenizer.json`, which the file carries.
+    Rules,
 }
 
 /// Type of a token, with the values of `tokenizer.ggml.token_type`.
@@ -76,6 +79,8 @@ pub struct Vocabulary<'a> {
     pub model: Model,
     /// `tokenizer.ggml.pre`, which names the pre-tokenizer of [`Model::Bpe`].
     pub pre: Option<&'a str>,
+    /// The text of a `tokenizer.json` for [`Model::Rules`], `tokenizer.huggingface.json`.
+    pub rules: Option<&'a str>,
     /// Texts of the tokens, indexed by id.
     pub tokens: Vec<&'a str>,
     /// Types of the tokens, indexed by id; all [`TokenType::Normal`] in a file without types.
@@ -150,6 +155,7 @@ impl<'a> Vocabulary<'a> {
         Self {
             model,
             pre: None,
+            rules: None,
             types: vec![TokenType::Normal; tokens.len()],
             tokens,
             scores: None,
@@ -182,8 +188,10 @@ impl<'a> Vocabulary<'a> {
     /// type, or if the model or a token type is unknown.
     pub fn from_metadata(metadata: &'a Metadata) -> Result<Self, Error> {
         let mut pre = metadata.opt_string(PRE)?;
+        let rules = metadata.opt_string(RULES)?;
         let model = match metadata.opt_string("tokenizer.ggml.model")? {
             None | Some("no_vocab" | "none") => return Err(Error::NoVocabulary),
+            Some(_) if rules.is_some() => Model::Rules,
             Some("llama") => Model::SentencePiece,
             Some("gpt2") => Model::Bpe,
             Some("gemma4") => {
@@ -196,7 +204,7 @@ impl<'a> Vocabulary<'a> {
         };
         let tokens = metadata.string_array(TOKENS)?.collect::<Result<Vec<_>, _>>()?;
         let mut this = Self::new(model, tokens);
-        this.pre = pre;
+        (this.pre, this.rules) = (pre, rules);
         if let Some(types) = metadata.opt_i32_array(TYPES)? {
             this.types = (0u32..)
                 .zip(types)

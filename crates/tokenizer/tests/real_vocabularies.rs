@@ -44,6 +44,20 @@ fn cases(folder: &Path, name: &str) -> Vec<(String, Vec<u32>)> {
     texts.into_iter().zip(ids).collect()
 }
 
+/// Qwen composes characters, which its GGUF files do not state (`fixtures/make_composed.py`).
+#[test]
+fn decomposed_texts_have_the_ids_of_composed_ones() {
+    let Some(folder) = folder() else { return };
+    let tokenizer = open(&folder, "qwen2");
+    let cases: serde_json::Value =
+        serde_json::from_str(include_str!("fixtures/composed.json")).unwrap();
+    for case in cases.as_array().unwrap() {
+        let text = case["text"].as_str().unwrap();
+        let expected: Vec<u32> = serde_json::from_value(case["ids"].clone()).unwrap();
+        assert_eq!(tokenizer.encode(text, Special::Ignore).unwrap(), expected, "{text:?}");
+    }
+}
+
 #[test]
 fn ids_equal_the_published_ones() {
     let Some(folder) = folder() else { return };

@@ -6,7 +6,7 @@ use regex_automata::meta::Regex;
 use regex_automata::{Anchored, Input, Match};
 
 use crate::Error;
-use table::{ROWS, UNSUPPORTED};
+use table::{COMPOSED, ROWS, UNSUPPORTED};
 pub(crate) use table::{Row, Whole};
 
 /// The rules of a pre-tokenizer by name.
@@ -19,6 +19,11 @@ pub(crate) fn row(name: &str) -> Result<&'static Row, Error> {
     }
     let known = UNSUPPORTED.iter().find(|(unsupported, _)| *unsupported == name);
     Err(Error::PreTokenizer { name: name.to_owned(), hint: known.map_or("", |(_, hint)| hint) })
+}
+
+/// Whether texts are composed (NFC) before they are split.
+pub(crate) fn composes(name: &str) -> bool {
+    COMPOSED.contains(&name)
 }
 
 /// A splitter of text into words, in one or more passes. The concatenated words equal the text.
@@ -143,7 +148,7 @@ impl Step {
 }
 
 /// A run of white space without its last character, unless it has only one.
-fn without_last(run: &str) -> &str {
+pub(crate) fn without_last(run: &str) -> &str {
     match run.char_indices().next_back() {
         Some((last, _)) if last > 0 => &run[..last],
         _ => run,
@@ -171,7 +176,7 @@ fn in_powers<'t>(run: &'t str, followed: bool, each: Sink<'_, 't>) -> Result<usi
 }
 
 /// Splits a number into groups of three digits from the right.
-fn thousands<'t>(number: &'t str, each: Sink<'_, 't>) -> Result<(), Error> {
+pub(crate) fn thousands<'t>(number: &'t str, each: Sink<'_, 't>) -> Result<(), Error> {
     let mut left = number.chars().count();
     let mut rest = number;
     while left > 0 {
@@ -218,6 +223,7 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count, "a name occurs twice");
+        assert!(COMPOSED.iter().all(|name| row(name).is_ok()));
         for row in ROWS {
             Splitter::new(row.steps, false);
         }

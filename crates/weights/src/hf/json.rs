@@ -21,8 +21,15 @@ pub(super) const INDEX_BYTES: u64 = 64 << 20;
 
 /// Reads and parses a JSON file. The parser rejects values nested more than 128 deep.
 pub(super) fn parse<T: serde::de::DeserializeOwned>(path: &Path, limit: u64) -> Result<T, Error> {
-    let bytes = read(path, limit)?;
-    serde_json::from_slice(&bytes)
+    parse_bytes(path, &read(path, limit)?)
+}
+
+/// Parses the bytes of a JSON file.
+pub(super) fn parse_bytes<T: serde::de::DeserializeOwned>(
+    path: &Path,
+    bytes: &[u8],
+) -> Result<T, Error> {
+    serde_json::from_slice(bytes)
         .map_err(|fault| Error::at(path, Problem::Json { fault: fault.to_string() }))
 }
 

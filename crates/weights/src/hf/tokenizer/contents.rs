@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// The parts of the file that GGUF has keys for.
+/// The file. A key without a field here is refused by its name.
 #[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(in crate::hf) struct Contents {
     pub(in crate::hf) model: Model,
     #[serde(default)]
@@ -19,11 +20,19 @@ pub(in crate::hf) struct Contents {
     pub(in crate::hf) post_processor: Value,
     #[serde(default)]
     pub(in crate::hf) decoder: Value,
+    #[serde(default, rename = "version")]
+    _version: IgnoredAny,
+    // Prompts have their own limits.
+    #[serde(default, rename = "truncation")]
+    _truncation: IgnoredAny,
+    #[serde(default, rename = "padding")]
+    _padding: IgnoredAny,
 }
 
 #[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(in crate::hf) struct Model {
-    /// `BPE`, `WordPiece` or `Unigram`; absent in old files, which are BPE.
+    /// `BPE`, `WordPiece`, `Unigram` or `WordLevel`; absent in old files, which are BPE.
     #[serde(rename = "type")]
     pub(in crate::hf) kind: Option<String>,
     pub(in crate::hf) vocab: Vocab,
@@ -37,14 +46,37 @@ pub(in crate::hf) struct Model {
     pub(in crate::hf) unk_token: Option<String>,
     #[serde(default)]
     pub(in crate::hf) unk_id: Option<u32>,
+    #[serde(default)]
+    pub(in crate::hf) dropout: Option<f64>,
+    #[serde(default)]
+    pub(in crate::hf) continuing_subword_prefix: Option<String>,
+    #[serde(default)]
+    pub(in crate::hf) end_of_word_suffix: Option<String>,
+    #[serde(default)]
+    pub(in crate::hf) max_input_chars_per_word: Option<u64>,
+    // It matters in files whose rules are kept as a whole.
+    #[serde(default, rename = "fuse_unk")]
+    _fuse_unk: IgnoredAny,
+    #[serde(default, rename = "cache_capacity")]
+    _cache_capacity: IgnoredAny,
 }
 
 #[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(in crate::hf) struct Added {
     pub(in crate::hf) id: u64,
     pub(in crate::hf) content: String,
     #[serde(default)]
     pub(in crate::hf) special: bool,
+    #[serde(default)]
+    pub(in crate::hf) single_word: bool,
+    #[serde(default)]
+    pub(in crate::hf) lstrip: bool,
+    #[serde(default)]
+    pub(in crate::hf) rstrip: bool,
+    /// Absent, a special token is not normalized and others are.
+    #[serde(default)]
+    pub(in crate::hf) normalized: Option<bool>,
 }
 
 /// Tokens: ids by text, or texts with scores in the order of ids.
@@ -118,7 +150,7 @@ impl<'de> Deserialize<'de> for Pair {
                 let short = || A::Error::custom("a merge is not a pair");
                 let left = seq.next_element()?.ok_or_else(short)?;
                 let right = seq.next_element()?.ok_or_else(short)?;
-                match seq.next_element::<serde::de::IgnoredAny>()? {
+                match seq.next_element::<IgnoredAny>()? {
                     None => Ok(Pair((left, right))),
                     Some(_) => Err(short()),
                 }

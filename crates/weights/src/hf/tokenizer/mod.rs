@@ -1,6 +1,7 @@
 //! The tokenizer of a folder under GGUF's keys.
 
 pub(super) mod contents;
+mod plain;
 pub(super) mod pre;
 mod special;
 mod template;
@@ -9,7 +10,7 @@ mod vocabulary;
 use std::path::Path;
 
 use super::config::Config;
-use super::json::{CONFIG_BYTES, Object, TOKENIZER_BYTES, parse};
+use super::json::{CONFIG_BYTES, Object, TOKENIZER_BYTES, parse, parse_bytes, read};
 use super::keys::Out;
 use crate::Error;
 use contents::{Contents, Vocab};
@@ -30,9 +31,10 @@ pub(super) fn set(
         template::set(folder, settings.as_ref(), out)?;
         return Ok(());
     }
-    let contents: Contents = parse(&path, TOKENIZER_BYTES)?;
-    vocabulary::set(&path, &contents, config, architecture, out)?;
-    special::set(&contents, settings.as_ref(), config, generation, out)?;
+    let file = read(&path, TOKENIZER_BYTES)?;
+    let contents: Contents = parse_bytes(&path, &file)?;
+    vocabulary::set(&path, &contents, file, config, architecture, out)?;
+    special::set(&path, &contents, settings.as_ref(), config, generation, out)?;
     template::set(folder, settings.as_ref(), out)
 }
 

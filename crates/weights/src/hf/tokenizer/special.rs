@@ -1,14 +1,15 @@
 //! Special tokens, and which of them a text gets.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use serde_json::Value as Json;
 
 use super::contents::{Contents, kind, steps};
-use crate::Error;
 use crate::hf::config::Config;
-use crate::hf::json::Object;
+use crate::hf::json::{Object, shown};
 use crate::hf::keys::Out;
+use crate::{Error, Problem};
 
 /// Names in `tokenizer_config.json`, and keys of GGUF; the misspelling is that of the format.
 const KINDS: &[(&str, &str)] = &[
@@ -23,6 +24,7 @@ const KINDS: &[(&str, &str)] = &[
 
 /// Sets the ids of special tokens and whether a text gets them.
 pub(super) fn set(
+    path: &Path,
     contents: &Contents,
     settings: Option<&Object>,
     config: &Config,
@@ -44,7 +46,10 @@ pub(super) fn set(
             texts.insert(name, text);
         }
     }
-    let frame = Frame::read(contents, &mut texts);
+    let frame = Frame::read(contents, &mut texts).map_err(|(key, found, expected)| {
+        let expected = expected.to_owned();
+        Error::at(path, Problem::ConfigValue { key, found, expected })
+    })?;
 
     let mut ids: HashMap<&str, u32> = HashMap::new();
     for (name, key) in KINDS {
@@ -123,18 +128,76 @@ struct Frame {
     sep: Option<bool>,
 }
 
+/// A key of a sequence of processors, or of the parts of a template, that their kinds do not have.
+fn key_of_sequence(value: &Json) -> Option<&str> {
+    match value {
+        Json::Object(map) => {
+            let known: &[&str] = match map.get("type").and_then(Json::as_str) {
+                Some("Sequence") => &["type", "processors"],
+                // The keys of a step are checked by its kind, tokens have free names.
+                Some(_) => &[],
+                None if map.contains_key("type_id") => &["id", "type_id"],
+                None if map.contains_key("SpecialToken") => &["SpecialToken"],
+                None if map.contains_key("tokens") => &["id", "ids", "tokens"],
+                None => &[],
+            };
+            let unknown =
+                map.keys().find(|key| !known.is_empty() && !known.contains(&key.as_str()));
+            unknown.map(String::as_str).or_else(|| map.values().find_map(key_of_sequence))
+        }
+        Json::Array(items) => items.iter().find_map(key_of_sequence),
+        _ => None,
+    }
+}
+
+/// A key, its value, and the expected one.
+type Fault = (String, String, &'static str);
+
 impl Frame {
     /// Reads the processors. A template's first and last tokens become BOS and EOS where
     /// `tokenizer_config.json` names none or, for the last one, another.
-    fn read(contents: &Contents, texts: &mut HashMap<&str, String>) -> Self {
+    fn read(contents: &Contents, texts: &mut HashMap<&str, String>) -> Result<Self, Fault> {
         let mut frame = Self::default();
-        for step in steps(&contents.post_processor) {
+        if let Some(key) = key_of_sequence(&contents.post_processor) {
+            return Err((format!("post_processor.{key}"), "a key".to_owned(), "no such key"));
+        }
+        for (at, step) in steps(&contents.post_processor).into_iter().enumerate() {
+            let place = format!("post_processor[{at}]");
+            let known: &[&str] = match kind(step) {
+                "ByteLevel" => &["add_prefix_space", "trim_offsets", "use_regex"],
+                "RobertaProcessing" => &["sep", "cls", "trim_offsets", "add_prefix_space"],
+                "BertProcessing" => &["sep", "cls"],
+                "TemplateProcessing" => &["single", "pair", "special_tokens"],
+                other => {
+                    let expected =
+                        "ByteLevel, RobertaProcessing, BertProcessing or TemplateProcessing";
+                    return Err((format!("{place}.type"), format!("{other:?}"), expected));
+                }
+            };
+            let mut keys = step.as_object().into_iter().flat_map(|step| step.iter());
+            if let Some((key, value)) =
+                keys.find(|(key, _)| *key != "type" && !known.contains(&key.as_str()))
+            {
+                return Err((format!("{place}.{key}"), shown(value), "no such key"));
+            }
             match kind(step) {
                 "ByteLevel" => {
                     frame.bos.get_or_insert(false);
                     frame.eos.get_or_insert(false);
                 }
-                "RobertaProcessing" | "BertProcessing" => {
+                "TemplateProcessing" => {
+                    let inside = step.get("single").and_then(Json::as_array).is_some_and(|parts| {
+                        let inner = parts.iter().skip(1).rev().skip(1);
+                        inner.into_iter().any(|part| part.get("SpecialToken").is_some())
+                    });
+                    if inside {
+                        let found = shown(step.get("single").unwrap_or(&Json::Null));
+                        let expected = "special tokens at its beginning and its end only";
+                        return Err((format!("{place}.single"), found, expected));
+                    }
+                    frame.template(step, texts);
+                }
+                _ => {
                     frame = Self { bos: Some(true), eos: Some(true), sep: Some(true) };
                     for (name, key) in [("cls", "cls"), ("sep", "sep")] {
                         let text = step.get(key).and_then(|pair| pair.get(0)?.as_str());
@@ -143,11 +206,9 @@ impl Frame {
                         }
                     }
                 }
-                "TemplateProcessing" => frame.template(step, texts),
-                _ => {}
             }
         }
-        frame
+        Ok(frame)
     }
 
     fn template(&mut self, step: &Json, texts: &mut HashMap<&str, String>) {
@@ -185,4 +246,17 @@ impl Frame {
             self.sep = Some(separates && (last.is_none() || inner > outer + 1));
         }
     }
+}
+
+/// Whether a text is one character of GPT-2's alphabet of bytes.
+pub(super) fn is_byte_letter(text: &str) -> bool {
+    let mut chars = text.chars();
+    let letter = |c| matches!(c, '!'..='~' | '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{143}');
+    chars.next().is_some_and(letter) && chars.next().is_none()
+}
+
+/// Whether a text is one of `<0x00>` to `<0xFF>`.
+pub(super) fn is_byte_token(text: &str) -> bool {
+    let hex = text.strip_prefix("<0x").and_then(|text| text.strip_suffix('>'));
+    hex.is_some_and(|hex| hex.len() == 2 && u8::from_str_radix(hex, 16).is_ok())
 }

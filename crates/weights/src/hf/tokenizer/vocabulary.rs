@@ -6,7 +6,8 @@ use std::path::Path;
 use serde_json::Value as Json;
 
 use super::contents::{Contents, Vocab, kind, steps};
-use super::pre;
+use super::special::is_byte_token;
+use super::{plain, pre};
 use crate::hf::config::Config;
 use crate::hf::json::shown;
 use crate::hf::keys::{Out, array};
@@ -41,7 +42,7 @@ const VISIBLE: &[&str] = &[
 
 /// Tokenization algorithm, by its name in GGUF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Algorithm {
+pub(super) enum Algorithm {
     /// `gpt2`: BPE on bytes.
     ByteLevel,
     /// `llama`: SentencePiece's BPE.
@@ -52,23 +53,25 @@ enum Algorithm {
     WordPiece,
     /// `t5`.
     Unigram,
+    /// One that only the file itself describes.
+    Other,
 }
 
 impl Algorithm {
-    fn of(contents: &Contents, architecture: &str) -> Result<Self, String> {
+    fn of(contents: &Contents, architecture: &str) -> Self {
         match contents.model.kind.as_deref() {
-            Some("WordPiece") => Ok(Self::WordPiece),
-            Some("Unigram") => Ok(Self::Unigram),
+            Some("WordPiece") => Self::WordPiece,
+            Some("Unigram") => Self::Unigram,
             None | Some("BPE") => {
                 let byte_level = steps(&contents.decoder).iter().any(|s| kind(s) == "ByteLevel");
                 match (byte_level, contents.model.byte_fallback) {
-                    (true, _) => Ok(Self::ByteLevel),
-                    (_, Some(true)) if architecture == "gemma4" => Ok(Self::Marked),
-                    (_, Some(true)) => Ok(Self::SentencePiece),
-                    _ => Err("BPE without byte-level decoder and without byte_fallback".to_owned()),
+                    (true, _) => Self::ByteLevel,
+                    (_, Some(true)) if architecture == "gemma4" => Self::Marked,
+                    (_, Some(true)) => Self::SentencePiece,
+                    _ => Self::Other,
                 }
             }
-            Some(other) => Err(other.to_owned()),
+            Some(_) => Self::Other,
         }
     }
 
@@ -79,6 +82,7 @@ impl Algorithm {
             Self::Marked => "gemma4",
             Self::WordPiece => "bert",
             Self::Unigram => "t5",
+            Self::Other => "huggingface",
         }
     }
 }
@@ -89,10 +93,11 @@ struct Tokens {
     scores: Vec<f32>,
 }
 
-/// Sets the keys of the vocabulary.
+/// Sets the keys of the vocabulary; `file` is the text of the file.
 pub(super) fn set(
     path: &Path,
     contents: &Contents,
+    file: Vec<u8>,
     config: &Config,
     architecture: &str,
     out: &mut Out,
@@ -101,9 +106,11 @@ pub(super) fn set(
         let expected = expected.to_owned();
         Error::at(path, Problem::ConfigValue { key: key.to_owned(), found, expected })
     };
-    let algorithm = Algorithm::of(contents, architecture).map_err(|found| {
-        invalid("model", found, "byte-level BPE, SentencePiece BPE, WordPiece or Unigram")
-    })?;
+    let algorithm = Algorithm::of(contents, architecture);
+    if !plain::is_plain(contents, algorithm) {
+        // It was parsed as JSON, which is UTF-8.
+        out.set(plain::FILE, String::from_utf8(file).unwrap_or_default());
+    }
     let rows = config.all.required_size(&["vocab_size"])?;
     if rows > MAX_TOKENS {
         return Err(config.all.invalid("vocab_size", rows, "at most 4194304"));
@@ -212,8 +219,7 @@ impl Tokens {
     /// Types the tokens `<0x00>` to `<0xFF>`.
     fn mark_bytes(&mut self) {
         for (text, kind) in self.texts.iter().zip(&mut self.types) {
-            let hex = text.strip_prefix("<0x").and_then(|text| text.strip_suffix('>'));
-            if hex.is_some_and(|hex| hex.len() == 2 && u8::from_str_radix(hex, 16).is_ok()) {
+            if is_byte_token(text) {
                 *kind = token_type::BYTE;
             }
         }
