@@ -22,8 +22,8 @@ const MOST: usize = 2;
 const ALL: usize = 8;
 /// A host is slow below this rate, in bytes a second.
 const SLOW: f64 = 64.0 * 1024.0;
-/// The time of a download before its host may be slow.
-const START: Duration = Duration::from_secs(10);
+/// The part of the time in which a host may stall, after which it may be slow: 10 of 30 seconds.
+const START: u32 = 3;
 /// The pause after which a refused request may try again.
 const RETRY: Duration = Duration::from_secs(10);
 
@@ -49,7 +49,7 @@ struct Running {
 
 impl Running {
     /// Whether a host sends so little that the download holds no place of others.
-    fn is_slow(&self) -> bool {
+    fn is_slow(&self, start: Duration) -> bool {
         let is_slow = match &*self.states.borrow() {
             State::Coming(progress) => {
                 progress.phase == Phase::Downloading && progress.per_second < SLOW
@@ -57,7 +57,7 @@ impl Running {
             State::Asking | State::Chosen(_) => true,
             State::Ended(_) => false,
         };
-        is_slow && self.begun.elapsed() > START
+        is_slow && self.begun.elapsed() > start
     }
 }
 
@@ -116,7 +116,8 @@ impl Pulls {
             same.waiting += 1;
             return Ok(waiting(&same.states, &same.cancel));
         }
-        let fast = running.iter().filter(|one| !one.is_slow()).count();
+        let start = self.downloads.settings.stall / START;
+        let fast = running.iter().filter(|one| !one.is_slow(start)).count();
         if fast >= MOST || running.len() >= ALL {
             let count = running.len();
             return Err(ApiError::busy(

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
-use crate::hostile;
+use crate::{hostile, many};
 
 /// Paths that stop what the streams run on.
 const LEFT_OUT: [&str; 4] = ["/models/load", "/models/unload", "/sleep", "/wake_up"];
@@ -73,6 +73,37 @@ impl Bodies {
         Request { method, path, body, is_abandoned }
     }
 
+    /// A path and a body of its schema, whose fields are sound but for one: `many::HOLE` stands there.
+    pub(crate) fn with_hole(&self, rng: &mut Rng) -> (String, Value) {
+        let own: Vec<_> = self
+            .operations
+            .iter()
+            .filter(|(method, _, schema)| method == "POST" && !schema.is_null())
+            .collect();
+        let (_, path, schema) = own[rng.usize(..own.len())];
+        let mut body = self.value(schema, rng, 0);
+        if let Value::Object(map) = &mut body {
+            self.tame(map, rng);
+            bound(map, self.resolved(schema), rng);
+        }
+        let name = self.resolved(schema)["properties"].as_object().and_then(|fields| {
+            let names: Vec<&String> = fields.keys().collect();
+            rng.choice(names)
+        });
+        match name.filter(|_| rng.bool()) {
+            Some(name) => body[name.as_str()] = many::HOLE.into(),
+            None => dig(&mut body, rng),
+        }
+        (path.clone(), body)
+    }
+
+    fn resolved<'a>(&'a self, schema: &'a Value) -> &'a Value {
+        match schema["$ref"].as_str() {
+            Some(name) => &self.schemas[name.strip_prefix(SCHEMAS_NAME).unwrap()],
+            None => schema,
+        }
+    }
+
     /// Keeps most requests sound: what is drawn field by field rarely fits together.
     fn tame(&self, map: &mut Map<String, Value>, rng: &mut Rng) {
         if map.contains_key("model") {
@@ -96,10 +127,7 @@ impl Bodies {
 
     /// A value that a schema of the document allows, mostly.
     fn value(&self, schema: &Value, rng: &mut Rng, depth: usize) -> Value {
-        if let Some(name) = schema["$ref"].as_str() {
-            let schema = &self.schemas[name.strip_prefix(SCHEMAS_NAME).unwrap()];
-            return self.value(schema, rng, depth);
-        }
+        let schema = self.resolved(schema);
         if let Some(all) = schema["anyOf"].as_array() {
             return self.value(&all[rng.usize(..all.len())], rng, depth);
         }
@@ -147,6 +175,21 @@ impl Bodies {
                 Value::Object(map)
             }
         }
+    }
+}
+
+/// Puts the hole in the place of a list or an object within a value, or of the value.
+fn dig(value: &mut Value, rng: &mut Rng) {
+    let inner: Vec<&mut Value> = match value {
+        Value::Array(list) => list.iter_mut().collect(),
+        Value::Object(map) => map.values_mut().collect(),
+        _ => Vec::new(),
+    };
+    let inner = inner.into_iter().filter(|one| one.is_array() || one.is_object());
+    match rng.choice(inner.collect::<Vec<_>>()) {
+        Some(one) if rng.u32(..3) > 0 => dig(one, rng),
+        Some(one) => *one = many::HOLE.into(),
+        None => *value = many::HOLE.into(),
     }
 }
 

@@ -3,9 +3,12 @@
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::TcpStream,
+    time::Duration,
 };
 
 use crate::PATIENCE;
+
+const JSON: &str = "application/json";
 
 pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
@@ -20,13 +23,37 @@ impl Connection {
         Ok(Self { stream: BufReader::new(stream), host: address.to_owned() })
     }
 
-    pub(crate) fn send(&mut self, method: &str, path: &str, body: &[u8]) -> io::Result<()> {
-        let (host, len) = (&self.host, body.len());
-        let head = format!(
+    /// Waits for so long for the next bytes.
+    pub(crate) fn wait_for(&self, patience: Duration) -> io::Result<()> {
+        self.stream.get_ref().set_read_timeout(Some(patience))
+    }
+
+    pub(crate) fn tcp(&mut self) -> &mut TcpStream {
+        self.stream.get_mut()
+    }
+
+    /// The head of a request.
+    pub(crate) fn head(&self, method: &str, path: &str, kind: &str, len: usize) -> String {
+        let host = &self.host;
+        format!(
             "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\
-             content-type: application/json\r\ncontent-length: {len}\r\n\r\n"
-        );
-        let mut bytes = head.into_bytes();
+             content-type: {kind}\r\ncontent-length: {len}\r\n\r\n"
+        )
+    }
+
+    pub(crate) fn send(&mut self, method: &str, path: &str, body: &[u8]) -> io::Result<()> {
+        self.send_as(method, path, JSON, body)
+    }
+
+    /// Sends a body of a media type.
+    pub(crate) fn send_as(
+        &mut self,
+        method: &str,
+        path: &str,
+        kind: &str,
+        body: &[u8],
+    ) -> io::Result<()> {
+        let mut bytes = self.head(method, path, kind, body.len()).into_bytes();
         bytes.extend_from_slice(body);
         match self.stream.get_mut().write_all(&bytes) {
             // the server may answer before it has read everything
@@ -43,6 +70,11 @@ impl Connection {
         body: &[u8],
     ) -> io::Result<(u16, Vec<u8>)> {
         self.send(method, path, body)?;
+        self.response()
+    }
+
+    /// Reads the status and the whole body.
+    pub(crate) fn response(&mut self) -> io::Result<(u16, Vec<u8>)> {
         let status = self.line()?;
         let status = status.get(9..12).and_then(|code| code.parse().ok());
         let status = status.ok_or_else(|| io::Error::other("no status line"))?;

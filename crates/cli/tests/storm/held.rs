@@ -61,8 +61,8 @@ fn silence(seconds: u32) -> Vec<u8> {
 /// Decoders are built within the turn: those of six requests that wait take no memory.
 #[test]
 fn speech_that_waits_has_no_decoder() {
-    // books of 14 MiB from some bytes: a decoder may have 16 MiB
-    let file = absurd::vorbis_with(1, &absurd::setup(8, 15, 14));
+    // seven large books; a decoder may have 16 MiB of them
+    let file = absurd::vorbis_with(1, &absurd::setup(7, 15, 14));
     let server = Server::with(&["--offline", "built-in", "built-in-speech"], &[]);
     speech(&server, &silence(1)).response().unwrap();
     server.forget_peak();
@@ -99,7 +99,7 @@ fn echoes_of_responses_are_bounded() {
     let body = json!({"input": "a", "max_output_tokens": 1, "tools": [tool], "user": long});
     let body = body.to_string();
     assert!(body.len() > 480_000 && body.len() < 500_000, "{} bytes", body.len());
-    let send = |stream: bool| {
+    let send = &|stream: bool| {
         let body = body.replacen('{', &format!("{{\"stream\":{stream},"), 1);
         let mut connection = Connection::open(&server.address).unwrap();
         connection.request("POST", "/v1/responses", body.as_bytes()).unwrap()
@@ -118,14 +118,25 @@ fn echoes_of_responses_are_bounded() {
     assert!(kept < STORE + SPARE, "{kept} bytes are kept");
     assert!(peak < STORE + SPARE + (64 << 20), "{peak} bytes at the peak");
 
-    server.forget_peak();
-    let statuses: Vec<u16> = thread::scope(|scope| {
-        let clients: Vec<_> = (0..80).map(|i| scope.spawn(move || send(i % 2 == 0).0)).collect();
-        clients.into_iter().map(|client| client.join().unwrap()).collect()
-    });
-    let peak = server.peak() - before;
-    println!("80 at once: peak {} MiB, statuses {statuses:?}", peak >> 20);
-    assert!(statuses.iter().all(|status| matches!(status, 200 | 503)), "{statuses:?}");
-    assert!(peak < STORE + SPARE + BODIES, "{peak} bytes at the peak");
-    assert!(server.memory() < before + STORE + 2 * SPARE, "{} bytes", server.memory());
+    // memory that an allocator keeps of the first round serves the second one
+    let mut after = Vec::new();
+    for round in 0..2 {
+        server.forget_peak();
+        let statuses: Vec<u16> = thread::scope(|scope| {
+            let clients: Vec<_> =
+                (0..80).map(|i| scope.spawn(move || send(i % 2 == 0).0)).collect();
+            clients.into_iter().map(|client| client.join().unwrap()).collect()
+        });
+        assert!(statuses.iter().all(|status| matches!(status, 200 | 503)), "{statuses:?}");
+        let peak = server.peak() - before;
+        after.push(server.memory());
+        println!(
+            "80 at once, round {round}: peak {} MiB, kept {} MiB, {} answered 200",
+            peak >> 20,
+            server.memory().saturating_sub(before) >> 20,
+            statuses.iter().filter(|status| **status == 200).count(),
+        );
+        assert!(peak < STORE + SPARE + BODIES, "{peak} bytes at the peak");
+    }
+    assert!(after[1] < after[0] + 2 * SPARE, "{after:?}");
 }

@@ -181,7 +181,7 @@ fn schema(rng: &mut Rng, depth: usize) -> Value {
 }
 
 /// A grammar in Lark or GBNF: a small one, or one of the shapes that are long or deep.
-fn grammar(rng: &mut Rng) -> String {
+pub(crate) fn grammar(rng: &mut Rng) -> String {
     let many = if rng.u32(..20) == 0 { rng.usize(..5000) } else { rng.usize(..20) };
     let (is_gbnf, suffix) = (rng.bool(), rng.choice(["?", "*", "+", "{2,9}"]).unwrap());
     let (root, is) = if is_gbnf { ("root", "::=") } else { ("start", ":") };

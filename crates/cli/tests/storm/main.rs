@@ -9,11 +9,19 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
+#[path = "../../../audio/tests/common/absurd.rs"]
+mod absurd;
+mod attack;
 mod bodies;
 mod client;
+mod held;
+mod honest;
 mod hostile;
+mod hub;
+mod many;
 mod reported;
 mod server;
+mod soak;
 mod streams;
 
 use std::{

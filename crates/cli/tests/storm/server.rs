@@ -1,10 +1,11 @@
 //! A server in a process of its own.
 
 use std::{
-    fs,
+    env, fs,
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
     thread,
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -19,10 +20,19 @@ pub(crate) struct Server {
 impl Server {
     /// The built-in model on the CPU, with a slot for each stream and some for requests.
     pub(crate) fn start() -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_pelton"))
+        Self::with(&["--offline"], &[])
+    }
+
+    /// Such a server with more options and variables.
+    pub(crate) fn with(options: &[&str], variables: &[(&str, &str)]) -> Self {
+        let program = env::var_os("PELTON_PROGRAM");
+        let program = program.unwrap_or_else(|| env!("CARGO_BIN_EXE_pelton").into());
+        let mut child = Command::new(program)
             .args(["serve", "--port", "0", "--device", "cpu", "--threads", "1"])
-            .args(["--context", "512", "--parallel", "16", "--offline"])
+            .args(["--context", "512", "--parallel", "16"])
+            .args(options)
             .env("RUST_LOG", "warn,pelton=error,pelton_server=error")
+            .envs(variables.iter().copied())
             .env_remove("PELTON_API_KEY")
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
@@ -60,6 +70,15 @@ impl Server {
     pub(crate) fn forget_peak(&self) {
         // 5 resets the peak, see proc_pid_clear_refs(5)
         fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").unwrap();
+    }
+
+    /// The time of all cores that the process has used.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let text = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        // fields 14 and 15 in ticks of 10 ms, see proc_pid_stat(5); the second field may have spaces
+        let (_, rest) = text.rsplit_once(')').unwrap();
+        let ticks = rest.split_whitespace().skip(11).take(2);
+        Duration::from_millis(10 * ticks.map(|field| field.parse::<u64>().unwrap()).sum::<u64>())
     }
 
     /// A number of bytes in the kernel's description of the process.

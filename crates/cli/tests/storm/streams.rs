@@ -18,6 +18,9 @@ const STREAMS: usize = 8;
 const STALL: Duration = Duration::from_millis(250);
 /// A pause that no load explains.
 const DEAD: Duration = Duration::from_secs(5);
+/// The width of a class of pauses, in microseconds, and the number of classes.
+const CLASS: usize = 100;
+const CLASSES: usize = 10_000;
 
 /// The streams' texts alone.
 pub(crate) struct Streams {
@@ -33,13 +36,28 @@ pub(crate) struct Running<'scope> {
 }
 
 /// The pauses between tokens.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Gaps {
     texts: usize,
     tokens: usize,
     stalls: usize,
     longest: Duration,
+    /// How many pauses are in each class. The last one has all longer ones too.
+    classes: Vec<usize>,
     wrong: Vec<String>,
+}
+
+impl Default for Gaps {
+    fn default() -> Self {
+        Self {
+            texts: 0,
+            tokens: 0,
+            stalls: 0,
+            longest: Duration::ZERO,
+            classes: vec![0; CLASSES],
+            wrong: Vec::new(),
+        }
+    }
 }
 
 impl Streams {
@@ -96,6 +114,9 @@ impl Running<'_> {
             all.tokens += gaps.tokens;
             all.stalls += gaps.stalls;
             all.longest = all.longest.max(gaps.longest);
+            for (sum, count) in all.classes.iter_mut().zip(gaps.classes) {
+                *sum += count;
+            }
             all.wrong.extend(gaps.wrong);
         }
         all
@@ -103,8 +124,20 @@ impl Running<'_> {
 }
 
 impl Gaps {
+    /// The pause in milliseconds that a part of all pauses does not exceed.
+    fn percentile(&self, percent: usize) -> f64 {
+        let (mut below, all) = (0, self.classes.iter().sum::<usize>());
+        let class = self.classes.iter().position(|count| {
+            below += count;
+            below * 100 >= all * percent
+        });
+        ((class.unwrap_or(0) + 1) * CLASS) as f64 / 1000.0
+    }
+
     pub(crate) fn report(&self) -> Value {
         json!({"texts": self.texts, "tokens": self.tokens, "other_texts": self.wrong.len(),
+               "median_ms": self.percentile(50), "95th_percentile_ms": self.percentile(95),
+               "99th_percentile_ms": self.percentile(99),
                "pauses_above_250_ms": self.stalls, "longest_pause_ms": self.longest.as_millis() as u64})
     }
 
@@ -114,10 +147,11 @@ impl Gaps {
     }
 }
 
-/// The text of stream `i`.
+/// The text of stream `i`, of the likeliest tokens for every second one.
 fn text(address: &str, i: usize, gaps: &Mutex<Gaps>, recent: &AtomicU64) -> Result<String, String> {
-    let body = json!({"prompt": format!("Once upon a time number {i}"), "max_tokens": 200,
-                      "seed": i, "stream": true, "ignore_eos": true});
+    let body = json!({"model": "built-in", "prompt": format!("Once upon a time number {i}"),
+                      "max_tokens": 200, "temperature": i % 2, "seed": i, "stream": true,
+                      "ignore_eos": true});
     let mut connection = Connection::open(address).map_err(|error| error.to_string())?;
     let sent = connection.send("POST", "/v1/completions", body.to_string().as_bytes());
     sent.map_err(|error| error.to_string())?;
@@ -137,6 +171,7 @@ fn text(address: &str, i: usize, gaps: &Mutex<Gaps>, recent: &AtomicU64) -> Resu
             gaps.tokens += 1;
             gaps.stalls += usize::from(gap > STALL);
             gaps.longest = gaps.longest.max(gap);
+            gaps.classes[(gap.as_micros() as usize / CLASS).min(CLASSES - 1)] += 1;
             recent.fetch_max(gap.as_micros() as u64, Ordering::Relaxed);
         }
         last = Some(now);

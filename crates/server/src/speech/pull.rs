@@ -58,6 +58,8 @@ pub(super) struct Pulled {
     batch: Vec<f32>,
     ended: bool,
     cancel: Cancel,
+    /// Time in which the decoder must give samples.
+    stuck: Duration,
     given: u64,
     /// The most samples of a pass.
     most: u64,
@@ -70,29 +72,42 @@ impl Pulled {
         longest: Option<u64>,
         cancel: &Cancel,
     ) -> Result<Result<Self, AudioError>, ApiError> {
+        let name = file.name.clone();
+        let reading = cancel.clone();
+        let run = move |sender: &SyncSender<Batch>, orders: &Receiver<SyncSender<Batch>>| match open(
+            file, longest, &reading,
+        ) {
+            Ok(audio) => {
+                if sender.send(Ok(Vec::new())).is_ok() {
+                    decode(audio, orders);
+                }
+            }
+            Err(error) => drop(sender.send(Err(error))),
+        };
+        Self::start(name, cancel, STUCK, run)
+    }
+
+    /// Runs a decoder on a new thread. It gets where it says that it is open, and the passes that are asked for.
+    fn start(
+        name: String,
+        cancel: &Cancel,
+        stuck: Duration,
+        run: impl FnOnce(&SyncSender<Batch>, &Receiver<SyncSender<Batch>>) + Send + 'static,
+    ) -> Result<Result<Self, AudioError>, ApiError> {
         let busy = || ApiError::unavailable("too many decoders of audio run, expected fewer");
         let place = Place::take().ok_or_else(busy)?;
         let (passes, orders) = mpsc::channel();
         let (sender, opened) = mpsc::sync_channel(1);
-        let name = file.name.clone();
-        let reading = cancel.clone();
         let run = move || {
             let _place = place;
-            match open(file, longest, &reading) {
-                Ok(audio) => {
-                    if sender.send(Ok(Vec::new())).is_ok() {
-                        decode(audio, &orders);
-                    }
-                }
-                Err(error) => drop(sender.send(Err(error))),
-            }
+            run(&sender, &orders);
         };
         let started = thread::Builder::new().name("audio".to_owned()).spawn(run);
         started.map_err(|error| ApiError::unavailable(format!("no thread for audio: {error}")))?;
         let cancel = cancel.clone();
         let (batches, batch) = (None, Vec::new());
         let mut pulled =
-            Self { name, passes, batches, batch, ended: false, cancel, given: 0, most: 0 };
+            Self { name, passes, batches, batch, ended: false, cancel, stuck, given: 0, most: 0 };
         Ok(pulled.wait(&opened).map(|_| pulled))
     }
 
@@ -113,9 +128,9 @@ impl Pulled {
                 Err(RecvTimeoutError::Timeout) if self.cancel.is_due() => {
                     return Err(AudioError::Cancelled { name: self.name.clone() });
                 }
-                Err(RecvTimeoutError::Timeout) if begun.elapsed() > STUCK => {
+                Err(RecvTimeoutError::Timeout) if begun.elapsed() > self.stuck => {
                     self.cancel.cancel();
-                    let seconds = STUCK.as_secs();
+                    let seconds = self.stuck.as_secs();
                     let problem = format!("its decoder gave no samples for {seconds} seconds");
                     return Err(self.malformed(problem));
                 }
@@ -191,6 +206,89 @@ fn pass(audio: &mut AudioFile, batches: &SyncSender<Batch>) -> Result<(), AudioE
         let is_last = batch.is_empty();
         if batches.send(Ok(batch)).is_err() || is_last {
             return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(200);
+    const SOON: Duration = Duration::from_secs(30);
+
+    /// One test at a time: the places are those of the process.
+    static ONE: Mutex<()> = Mutex::new(());
+
+    /// A decoder that opens audio, gives one batch, and does not return until it is let go.
+    fn stuck(cancel: &Cancel, time: Duration) -> (Pulled, Sender<()>) {
+        let (letting_go, wait) = mpsc::channel();
+        let run = move |opened: &SyncSender<Batch>, orders: &Receiver<SyncSender<Batch>>| {
+            opened.send(Ok(Vec::new())).unwrap();
+            let batches = orders.recv().unwrap();
+            batches.send(Ok(vec![0.5; BATCH])).unwrap();
+            // neither the flag nor the reader's end is looked at
+            drop(wait.recv());
+        };
+        let mut pulled = Pulled::start("a.ogg".to_owned(), cancel, time, run).unwrap().unwrap();
+        assert_eq!(pulled.next_chunk().unwrap().map(<[f32]>::len), Some(BATCH));
+        (pulled, letting_go)
+    }
+
+    /// The reader returns when its time is over, when its request is cancelled, and at a deadline. So the turn that
+    /// it holds ends, though the decoder does not return.
+    #[test]
+    fn a_decoder_that_does_not_return_ends_its_reading() {
+        let _one = ONE.lock();
+        let begun = Instant::now();
+        let (mut pulled, letting_go) = stuck(&Cancel::new(), SHORT);
+        let error = pulled.next_chunk().unwrap_err().to_string();
+        assert!(error.contains("its decoder gave no samples for 0 seconds"), "{error}");
+        assert!(pulled.cancel.is_due() && pulled.next_chunk().unwrap().is_none());
+        drop((pulled, letting_go));
+
+        let cancel = Cancel::new();
+        let (mut pulled, letting_go) = stuck(&cancel, SOON);
+        let leaving = thread::spawn(move || {
+            thread::sleep(SHORT);
+            cancel.cancel();
+        });
+        assert!(matches!(pulled.next_chunk(), Err(AudioError::Cancelled { .. })));
+        leaving.join().unwrap();
+        drop((pulled, letting_go));
+
+        let (mut pulled, letting_go) = stuck(&Cancel::at(Instant::now() + SHORT), SOON);
+        assert!(matches!(pulled.next_chunk(), Err(AudioError::Cancelled { .. })));
+        drop((pulled, letting_go));
+        assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    }
+
+    /// One that never opens its audio is the same, and holds its place until it returns.
+    #[test]
+    fn decoders_that_do_not_open_are_counted() {
+        let _one = ONE.lock();
+        let mut all = Vec::new();
+        let outcome = loop {
+            let (letting_go, wait) = mpsc::channel::<()>();
+            let run =
+                move |_: &SyncSender<Batch>, _: &Receiver<SyncSender<Batch>>| drop(wait.recv());
+            let cancel = Cancel::new();
+            cancel.cancel();
+            match Pulled::start("a.ogg".to_owned(), &cancel, SOON, run) {
+                Ok(opened) => assert!(matches!(opened, Err(AudioError::Cancelled { .. }))),
+                Err(error) => break error,
+            }
+            all.push(letting_go);
+            assert!(all.len() <= DECODERS);
+        };
+        assert_eq!(outcome.status, axum::http::StatusCode::SERVICE_UNAVAILABLE);
+        drop(all);
+        let begun = Instant::now();
+        while Place::take().is_none() {
+            assert!(begun.elapsed() < SOON, "no decoder has given its place back");
+            thread::yield_now();
         }
     }
 }

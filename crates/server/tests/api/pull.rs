@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     clients::{python, succeeds},
-    harness::{TestServer, start},
+    harness::{TestServer, read, start},
 };
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -41,6 +41,8 @@ struct State {
     lies: AtomicBool,
     /// Whether bodies stop after 64 KiB.
     stalls: AtomicBool,
+    /// Whether bodies of large files come at 40 KiB a second.
+    trickles: AtomicBool,
     /// Requests for bytes of files.
     fetched: AtomicUsize,
 }
@@ -121,8 +123,13 @@ fn serve(mut stream: &TcpStream, state: &State) {
             }
             return;
         }
-        if stream.write_all(&body).is_err() {
-            return;
+        for chunk in body.chunks(2 << 10) {
+            if is_file && body.len() > 100 && state.trickles.load(Ordering::SeqCst) {
+                thread::sleep(Duration::from_millis(50));
+            }
+            if stream.write_all(chunk).is_err() {
+                return;
+            }
         }
     }
 }
@@ -157,7 +164,7 @@ fn send(server: &TestServer, body: &Value) -> TcpStream {
     let mut stream = TcpStream::connect(server.address).unwrap();
     let body = body.to_string();
     let head = format!(
-        "POST /api/pull HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
+        "POST /api/pull HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
@@ -298,6 +305,32 @@ fn downloads_are_joined_bounded_and_cancelled() {
     let snapshot = home.join(".cache/huggingface/hub/models--o--tiny-GGUF/snapshots").join(COMMIT);
     assert_eq!(fs::read(snapshot.join("a-Q8_0.gguf")).unwrap(), files[0].1);
     assert!(!snapshot.join("b-Q4_0.gguf").exists());
+}
+
+/// Hosts that send a little hold the places of others for a third of the time in which they may stall.
+#[test]
+fn slow_hosts_give_their_places_up() {
+    let files = [("a-Q8_0.gguf", head(1, 3_000_000)), ("b-Q4_0.gguf", head(2, 3_000_000))];
+    let hub = Hub::new(&[files[0].clone(), files[1].clone(), ("c-Q6_K.gguf", head(3, 100))]);
+    let mut downloads = downloads(&hub, &folder("pull-slow"));
+    downloads.settings.stall = Duration::from_secs(9);
+    let server = start(|config| config.downloads = Some(downloads));
+    hub.state.trickles.store(true, Ordering::SeqCst);
+    let body = |tag: &str| json!({"model": format!("o/tiny-GGUF:{tag}"), "stream": false});
+    let begun = Instant::now();
+    let slow = [send(&server, &body("Q8_0")), send(&server, &body("Q4_0"))];
+    eventually("both begin", || hub.state.fetched.load(Ordering::SeqCst) == 2);
+    let refused = server.post("/api/pull", &body("Q6_K"));
+    // a busy machine may have taken the three seconds for that
+    assert!(refused.status == 429 || begun.elapsed() > Duration::from_secs(3), "{}", refused.body);
+    eventually("a third one has a place", || server.post("/api/pull", &body("Q6_K")).status == 200);
+    assert_eq!(names(&server), ["built-in", "o/tiny-GGUF:Q6_K"]);
+    // the slow ones go on
+    hub.state.trickles.store(false, Ordering::SeqCst);
+    for mut stream in slow {
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        assert_eq!(read(&mut stream).ok(), json!({"status": "success"}));
+    }
 }
 
 #[test]
