@@ -21,12 +21,15 @@ use tracing_subscriber::{
 
 use crate::output::{NOTES, log_lines, note};
 
-/// Starts logging if `RUST_LOG` is set. A list that cannot be parsed is named in a warning, as the
-/// variable may be meant for other programs.
-pub(crate) fn start() {
+/// Starts logging if `RUST_LOG` is set, or for the targets of a default list. A list that cannot be parsed is named in
+/// a warning, as the variable may be meant for other programs.
+pub(crate) fn start(default: Option<&str>) {
     match targets() {
-        Ok(None) => {}
-        Ok(Some(targets)) => subscribe(targets, Format::Text),
+        Ok(targets) => {
+            if let Some(targets) = targets.or_else(|| default?.parse().ok()) {
+                subscribe(targets, Format::Text);
+            }
+        }
         Err(warning) => note!("{warning}"),
     }
 }

@@ -140,8 +140,8 @@ fn main() -> ExitCode {
             #[cfg(all(target_os = "linux", target_env = "gnu"))]
             level_memory();
         }
-        Command::Embed(_) => logging::start_with(embed::LOG, logging::Format::Text),
-        _ => logging::start(),
+        Command::Embed(_) => logging::start(Some(embed::LOG)),
+        _ => logging::start(None),
     }
     let outcome = match command {
         Command::Run(args) => run::run(args),

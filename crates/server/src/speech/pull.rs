@@ -230,7 +230,7 @@ mod tests {
             let batches = orders.recv().unwrap();
             batches.send(Ok(vec![0.5; BATCH])).unwrap();
             // neither the flag nor the reader's end is looked at
-            drop(wait.recv());
+            let _ended = wait.recv();
         };
         let mut pulled = Pulled::start("a.ogg".to_owned(), cancel, time, run).unwrap().unwrap();
         assert_eq!(pulled.next_chunk().unwrap().map(<[f32]>::len), Some(BATCH));
@@ -272,8 +272,9 @@ mod tests {
         let mut all = Vec::new();
         let outcome = loop {
             let (letting_go, wait) = mpsc::channel::<()>();
-            let run =
-                move |_: &SyncSender<Batch>, _: &Receiver<SyncSender<Batch>>| drop(wait.recv());
+            let run = move |_: &SyncSender<Batch>, _: &Receiver<SyncSender<Batch>>| {
+                let _ended = wait.recv();
+            };
             let cancel = Cancel::new();
             cancel.cancel();
             match Pulled::start("a.ogg".to_owned(), &cancel, SOON, run) {
