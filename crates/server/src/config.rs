@@ -7,6 +7,8 @@ use std::{
 
 use pelton::{Device, LoadOptions};
 
+use crate::defaults::Defaults;
+
 /// A model that the server offers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {
@@ -255,6 +257,10 @@ pub struct Config {
     pub hosts: Vec<String>,
     /// Bounds of connections and requests.
     pub limits: Limits,
+    /// Options of requests that do not set them.
+    pub defaults: Defaults,
+    /// Whether there is a page to chat in at `/`.
+    pub page: bool,
     /// Time without requests after which a model is unloaded; `None` for never.
     pub idle_timeout: Option<Duration>,
     /// Whether requests must name a model by one of its names; otherwise a server with one model
@@ -362,6 +368,8 @@ impl Default for Config {
             share_prefixes: false,
             origins: Vec::new(),
             limits: Limits::default(),
+            defaults: Defaults::default(),
+            page: true,
             idle_timeout: None,
             lazy: false,
             metrics: MetricNames::default(),

@@ -16,6 +16,7 @@
 mod api;
 mod app;
 mod config;
+mod defaults;
 mod error;
 mod generate;
 mod http;
@@ -35,5 +36,6 @@ mod wire;
 pub use config::{
     ApiKey, Config, Downloads, KeyError, KvEvents, Limits, MetricNames, ModelConfig, TlsFiles,
 };
+pub use defaults::Defaults;
 pub use http::Address;
 pub use server::{Error, Progress, Server, serve_until_signal};

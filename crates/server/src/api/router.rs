@@ -19,8 +19,11 @@ use crate::{
 /// All routes, behind the guard.
 pub(crate) fn router(app: Arc<App>) -> Router {
     let layer = middleware::from_fn_with_state(Guard::new(Arc::clone(&app)), guard);
-    Router::new()
-        .route("/v1/models", get(openai::models::list))
+    let page = match app.config.page {
+        true => Router::new().route("/", get(page::index)).route("/page/{name}", get(page::part)),
+        false => Router::new(),
+    };
+    page.route("/v1/models", get(openai::models::list))
         .route("/v1/models/{*name}", get(openai::models::one))
         .route("/models/load", post(openai::models::load))
         .route("/models/unload", post(openai::models::unload))
@@ -63,8 +66,6 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/sleep", post(vllm::state::sleep))
         .route("/wake_up", post(vllm::state::wake_up))
         .route("/is_sleeping", get(vllm::state::is_sleeping))
-        .route("/", get(page::index))
-        .route("/page/{name}", get(page::part))
         .route("/openapi.json", get(docs::document))
         .route("/docs", get(docs::page))
         .route("/live", get(llama_cpp::state::live))

@@ -36,7 +36,10 @@ fn escaped(text: &str) -> String {
 
 /// Constrains the text of a request.
 pub(crate) fn constrain(mut options: GenerateOptions, output: &Output) -> GenerateOptions {
-    options.constraint = constraint(output);
+    // a text of any form has the one of the server, if there is one
+    if *output != Output::Text {
+        options.constraint = constraint(output);
+    }
     options
 }
 
@@ -48,7 +51,10 @@ pub(crate) fn constrain_chat(
     output: &Output,
 ) -> Result<GenerateOptions, ApiError> {
     let required = prompt.calls.as_ref().is_some_and(|calls| calls.required);
-    let options = if required { options } else { constrain(options, output) };
+    let mut options = constrain(options, output);
+    if required {
+        options.constraint = None;
+    }
     prompt.constrain(options).map_err(|error| ApiError::field("tools", error.to_string()))
 }
 

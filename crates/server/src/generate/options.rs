@@ -43,6 +43,8 @@ enum Adapter {
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) max_tokens: Option<usize>,
+    /// As `max_tokens`, where neither the request nor the server sets one.
+    pub(crate) usual_tokens: Option<usize>,
     pub(crate) sampling: Sampling,
     /// The names of the fields of `sampling` that the request gives; the model's defaults hold for
     /// the others.
@@ -80,6 +82,7 @@ impl Options {
         refuse(fields)?;
         Ok(Self {
             max_tokens: None,
+            usual_tokens: None,
             sampling,
             given,
             stop: Vec::new(),
@@ -177,18 +180,23 @@ impl Options {
 
     /// The engine's options for the text number `i` after a prompt.
     pub(crate) fn of_text(&self, i: usize, context: &Context) -> GenerateOptions {
-        let defaults = &context.lease.sampling;
-        let sampling = sampling::with_defaults(self.sampling.clone(), &self.given, defaults);
+        let (files, defaults) = (&context.lease.sampling, &context.lease.defaults);
+        let sampling = sampling::with_defaults(self.sampling.clone(), &self.given, files);
         let mut options = GenerateOptions::default().sampling(sampling);
-        if let Some(seed) = self.sampling.seed {
+        options.sampling.seed = self.sampling.seed.or(defaults.sampling.seed);
+        if let Some(seed) = options.sampling.seed {
             options.sampling.seed = Some(seed.wrapping_add(i as u64));
         }
-        options.max_tokens = self.max_tokens;
-        options.stop.clone_from(&self.stop);
-        options.ignore_eos = self.ignore_end;
+        options.max_tokens = self.max_tokens.or(defaults.max_tokens).or(self.usual_tokens);
+        let stop = if self.stop.is_empty() { &defaults.stop } else { &self.stop };
+        options.stop.clone_from(stop);
+        options.constraint.clone_from(&defaults.constraint);
+        options.ignore_eos = self.ignore_end || defaults.ignore_end;
         options.effort = self.effort;
         options.logprobs = self.log_probs;
-        options.logit_bias.clone_from(&self.logit_bias);
+        let is_given = !self.logit_bias.is_empty();
+        let bias = if is_given { &self.logit_bias } else { &defaults.logit_bias };
+        options.logit_bias.clone_from(bias);
         options.prediction = self.prediction.clone().map(Prompt::Text);
         options.cache_salt = context.salt;
         options.client = context.client;

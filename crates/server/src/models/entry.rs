@@ -310,7 +310,7 @@ mod tests {
         let engine = Engine::builder().device(Device::Cpu).threads(1).build()?;
         let model = engine.load(ModelSource::BuiltIn, &options)?;
         let replicas = Replicas::new(vec![model]).map_err(ApiError::internal)?;
-        Served::new(&ModelConfig::built_in(), replicas)
+        Served::new(&ModelConfig::built_in(), replicas, &Arc::default())
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     config::{Config, ModelConfig, lora_name},
+    defaults::Defaults,
     error::ApiError,
     kv_events::Publisher,
 };
@@ -28,6 +29,7 @@ pub(crate) struct Registry {
     configured: usize,
     engines: Engines,
     options: LoadOptions,
+    defaults: Arc<Defaults>,
     /// How long a model stays without requests, unless they say.
     keep: Keep,
     /// Whether a single model has no names but its own.
@@ -55,6 +57,7 @@ impl Registry {
             configured: config.models.len(),
             engines,
             options: config.load.clone(),
+            defaults: Arc::new(config.defaults.clone()),
             keep,
             strict: config.strict_models,
             publisher,
@@ -289,6 +292,7 @@ impl Registry {
             config: entry.config.clone(),
             engines: self.engines.clone(),
             options: self.options.clone(),
+            defaults: Arc::clone(&self.defaults),
             publisher: self.publisher.clone(),
         };
         entry.load(move || load.run()).await

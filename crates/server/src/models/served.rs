@@ -1,5 +1,7 @@
 //! A loaded model: one of text with its chat template, or one that recognizes speech.
 
+use std::sync::Arc;
+
 use pelton::{
     Model, Prompt, Sampling, Status,
     chat::{Chat, ChatPrompt, ChatTemplate, Content, ToolChoice},
@@ -8,7 +10,7 @@ use pelton::{
 use serde_json::Value;
 
 use super::{listener::Listener, replicas::Replicas};
-use crate::{config::ModelConfig, error::ApiError};
+use crate::{config::ModelConfig, defaults::Defaults, error::ApiError};
 
 /// The template of models without one: the texts of all messages, a line each.
 const PLAIN: &str = "\
@@ -47,6 +49,8 @@ pub(crate) struct Served {
     pub(crate) has_template: bool,
     /// The defaults of sampling, those of the model file included.
     pub(crate) sampling: Sampling,
+    /// Options of requests that do not set them.
+    pub(crate) defaults: Arc<Defaults>,
 }
 
 impl Served {
@@ -55,7 +59,11 @@ impl Served {
         self.model().ok().map(|model| model.placement().fingerprint())
     }
 
-    pub(crate) fn new(config: &ModelConfig, replicas: Replicas) -> Result<Self, ApiError> {
+    pub(crate) fn new(
+        config: &ModelConfig,
+        replicas: Replicas,
+        defaults: &Arc<Defaults>,
+    ) -> Result<Self, ApiError> {
         let model = replicas.first();
         let own = match (&config.template_source, &config.template) {
             (Some(source), _) => Some(model.chat_template_from(source)?),
@@ -83,13 +91,14 @@ impl Served {
         // a file without a vocabulary answers token ids only
         let template = own.or_else(|| model.chat_template_from(PLAIN).ok());
         let template = template.map(ChatTemplate::explaining_tools);
-        let defaults = model.sampling_defaults();
-        for sentence in &defaults.ignored {
+        let of_files = model.sampling_defaults();
+        for sentence in &of_files.ignored {
             tracing::warn!(model = config.name, sentence, "a default of the file is ignored");
         }
-        let (name, sampling) = (config.name.clone(), defaults.sampling);
+        let (name, sampling) = (config.name.clone(), defaults.over(of_files.sampling));
+        let defaults = Arc::clone(defaults);
         let replicas = Some(replicas);
-        Ok(Self { name, replicas, listener: None, template, has_template, sampling })
+        Ok(Self { name, replicas, listener: None, template, has_template, sampling, defaults })
     }
 
     /// A model that recognizes speech.
@@ -101,6 +110,7 @@ impl Served {
             template: None,
             has_template: false,
             sampling: Sampling::default(),
+            defaults: Arc::default(),
         }
     }
 
@@ -198,6 +208,8 @@ impl Served {
         let bytes = texts.map(content_bytes).chain(tools.map(text_bytes)).sum();
         self.model()?.check_bytes(bytes)?;
         let template = self.template()?;
+        let filled = self.defaults.filled(chat);
+        let chat = filled.as_ref().unwrap_or(chat);
         let mut prompt = template.prompt_with(chat, choice, parallel)?;
         if !self.has_template {
             prompt.prompt = Prompt::Tokens(self.encode(&prompt.prompt)?);

@@ -74,7 +74,7 @@ impl Request {
         options.take_stop(fields, "stop")?;
         options.take_output(fields)?;
         if !options.take_limit(fields, &["max_tokens", "n_predict"])? {
-            options.max_tokens = Some(MAX_TOKENS);
+            options.usual_tokens = Some(MAX_TOKENS);
         }
         let log_probs = fields.integer("logprobs", 0..=20)?;
         options.log_probs = log_probs.and_then(|top| usize::try_from(top).ok());
