@@ -72,6 +72,10 @@ const WHOLE: &[&str] = &[
     "man",
 ];
 
+/// Options that are everyday ones of other commands alone: a server has them as defaults of requests.
+const ELSEWHERE: &[(&str, &[&str])] =
+    &[("serve", &["tokens", "json_schema", "temperature", "top_p", "seed"])];
+
 /// A level of help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
@@ -123,7 +127,9 @@ fn one(mut command: Command, name: &str, level: Level) -> Command {
     let mut hidden = false;
     for id in &ids {
         let heading = EVERYDAY.iter().find(|(_, ids)| ids.contains(&id.as_str()));
-        let heading = heading.map(|(heading, _)| *heading);
+        let is_elsewhere =
+            ELSEWHERE.iter().any(|(of, ids)| *of == name && ids.contains(&id.as_str()));
+        let heading = heading.map(|(heading, _)| *heading).filter(|_| !is_elsewhere);
         let foreign = id == EFFORT && !has_effort;
         let show = !foreign && (level == Level::All || heading.is_some() || WHOLE.contains(&name));
         hidden |= !show && !foreign;
@@ -153,11 +159,11 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-    use crate::{Cli, habits};
+    use crate::Cli;
 
     /// The help of a command as it is without a terminal.
     fn help(name: &str, level: Level) -> String {
-        let mut command = with_level(habits::with_aliases(Cli::command()), level);
+        let mut command = with_level(Cli::command(), level);
         command.build();
         let found = command.find_subcommand_mut(name).unwrap();
         match level {

@@ -2,12 +2,15 @@
 
 use std::{
     io::{IsTerminal, Write, stderr, stdin},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use anyhow::{Result, bail};
 use pelton::{Device, DraftSource, LoadOptions, ModelSource};
-use pelton_hub::{Cancel, Error, Hub, Model, Part, Plan, Reference, Settings};
+use pelton_hub::{Cancel, Error, Hub, Model, Part, Plan, Reference, Settings, Token};
 
 use crate::{
     budget::Budget,
@@ -25,14 +28,23 @@ pub(crate) struct HubArgs {
     /// Download nothing: models are those of this machine
     #[arg(long, global = true)]
     offline: bool,
+    /// The token of Hugging Face, in place of the environment variable HF_TOKEN. Other users of this machine see
+    /// it in the list of processes
+    #[arg(long, global = true, value_name = "TOKEN", hide_short_help = true)]
+    hf_token: Option<String>,
 }
 
 /// Whether `--offline` was given.
 static OFFLINE: AtomicBool = AtomicBool::new(false);
+/// The token of `--hf-token`.
+static TOKEN: OnceLock<String> = OnceLock::new();
 
 /// Sets what the flags say, for all later calls.
 pub(crate) fn configure(args: &HubArgs) {
     OFFLINE.store(args.offline, Ordering::Relaxed);
+    if let Some(token) = &args.hf_token {
+        let _ = TOKEN.set(token.clone());
+    }
 }
 
 /// The hub of the environment.
@@ -44,6 +56,9 @@ pub(crate) fn open() -> Result<Hub> {
 pub(crate) fn settings() -> Result<Settings> {
     let mut settings = Settings::from_environment().map_err(explained)?;
     settings.offline |= OFFLINE.load(Ordering::Relaxed);
+    if let Some(token) = TOKEN.get() {
+        settings.token = Some(Token::new(token).map_err(explained)?);
+    }
     Ok(settings)
 }
 

@@ -9,9 +9,9 @@ mod budget;
 mod chat;
 mod commands;
 mod constrain;
+mod defaults;
 mod effort;
 mod fit;
-mod habits;
 mod help;
 mod hints;
 mod hub;
@@ -23,11 +23,13 @@ mod names;
 mod new_file;
 mod npy;
 mod output;
+mod peers;
 mod progress;
 mod sampling;
 mod scores;
 mod speculate;
 mod templates;
+mod thinking;
 
 use std::{env, process::ExitCode};
 
@@ -189,22 +191,25 @@ fn main() -> ExitCode {
 
 /// The command line, or the exit code if there is nothing to run.
 fn parse() -> Result<Cli, ExitCode> {
-    let words = habits::translated(env::args_os().collect()).map_err(|sentence| {
-        output::note!("error: {sentence}");
-        ExitCode::from(2)
-    })?;
-    let (mut words, level) = help::level(words);
+    let mut command = Cli::command();
+    let mut words: Vec<OsString> = env::args_os().collect();
     if let [_, word] = &mut words[..]
         && (word == "-v" || word == "version")
     {
         *word = "--version".into();
     }
-    let mut command = habits::with_aliases(Cli::command());
+    let mut line = peers::rewritten(words, &command, &|name| env::var_os(name));
+    let (words, level) = help::level(std::mem::take(&mut line.words));
     if let Some(level) = level {
         command = help::with_level(command, level);
+    } else {
+        line.check()?;
     }
     let cli = command.try_get_matches_from(words);
-    cli.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| habits::refuse(&error))
+    let cli = cli.and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = cli.map_err(|error| peers::refuse(&error, &line))?;
+    line.say();
+    Ok(cli)
 }
 
 /// Disables Mesa's layer that sorts GPUs. It prints a warning where there is no `XDG_RUNTIME_DIR`,

@@ -32,7 +32,7 @@ pub(crate) struct LoadArgs {
     /// slower then: without this option weights are copied for it at load
     #[arg(long)]
     pub(crate) no_repack: bool,
-    /// Set the context length in tokens, for a prompt and its answer. By default serve and chat take the
+    /// Set the context length in tokens, for a prompt and its answer; 0 for the model's own. By default serve and chat take the
     /// model's own as far as half of the free memory holds it, run at most 4096 of it. Other commands
     /// take what the given lengths need
     #[arg(short, long, value_name = "N")]
@@ -66,7 +66,17 @@ impl LoadArgs {
         let mut options = self.lora.iter().fold(options, with_lora);
         options = options.kv(self.kv()).kv_memory(self.kv_memory);
         options = self.fit.options(options, self.device);
-        options.context = self.context.or(options.context);
+        options = match self.context {
+            // the model's own
+            Some(0) => {
+                options.context = None;
+                options.fit_context()
+            }
+            context => {
+                options.context = context.or(options.context);
+                options
+            }
+        };
         options.quantize = self.quantize.or(options.quantize);
         self.effort.apply(options)
     }

@@ -40,6 +40,11 @@ impl SamplingArgs {
         &self.sampling
     }
 
+    /// The names of the options that were given.
+    pub(crate) fn given(&self) -> &[&'static str] {
+        &self.given
+    }
+
     /// The values of all options by their flags, without those that have none.
     pub(crate) fn values(&self) -> impl Iterator<Item = (&'static str, String)> {
         Sampling::OPTIONS.iter().flat_map(|option| {

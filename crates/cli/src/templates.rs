@@ -47,13 +47,16 @@ pub(crate) fn named(name: &str) -> Option<&'static str> {
     NAMED.iter().find(|(known, _)| *known == name).map(|(_, source)| *source)
 }
 
-/// The source of a template: that of a name, or of a file.
+/// The source of a template: that of a name, of a file, or a template itself.
 ///
 /// # Errors
 /// If there is no such name and no such file.
 pub(crate) fn source(name: &str) -> Result<String> {
     if let Some(source) = named(name) {
         return Ok(source.to_owned());
+    }
+    if name.contains("{{") || name.contains("{%") {
+        return Ok(name.to_owned());
     }
     let names: Vec<_> = NAMED.iter().map(|(name, _)| *name).collect();
     let read = fs::read_to_string(name).with_context(|| format!("{name} could not be read"));

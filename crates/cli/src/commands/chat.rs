@@ -1,13 +1,12 @@
 //! `pelton chat`: a conversation with a model.
 
-use std::{process::ExitCode, sync::Arc};
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Parser;
 use pelton::{Error, LoadOptions, Model, chat::ChatTemplate};
-use serde_json::{Map, Value};
 
-use super::prompt_or_stdin;
+use super::{prompt_or_stdin, text_of};
 use crate::{
     chat::{
         Answers, Conversation, Input, Overflow, Params, Screen, Session, Start, Thinking, ToolArgs,
@@ -21,6 +20,7 @@ use crate::{
     output::{Hint, WithHint},
     speculate::SpeculateArgs,
     templates,
+    thinking::ThinkArgs,
 };
 
 #[derive(clap::Args)]
@@ -53,15 +53,11 @@ pub(crate) struct Args {
     /// Chat template: chatml, llama3, gemma, mistral, phi or a Jinja file
     #[arg(long = "chat-template", value_name = "NAME")]
     pub(super) template: Option<String>,
-    /// Whether the model reasons before it answers, if its template has such an option
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    think: Option<bool>,
-    /// How much the model reasons, if its template has such an option: low, medium, high
-    #[arg(long, value_name = "LEVEL")]
-    reasoning_effort: Option<String>,
-    /// A JSON object of variables of the template
-    #[arg(long, value_name = "JSON")]
-    kwargs: Option<String>,
+    /// Read the system message from a file
+    #[arg(long, value_name = "FILE", conflicts_with = "system")]
+    pub(super) system_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) thinking: ThinkArgs,
     /// End answers before this string; may be given several times
     #[arg(long, value_name = "TEXT")]
     pub(super) stop: Vec<String>,
@@ -98,10 +94,6 @@ struct Alone {
 }
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    let kwargs: Map<String, Value> = match &args.kwargs {
-        Some(text) => serde_json::from_str(text).context("--kwargs is not a JSON object")?,
-        None => Map::new(),
-    };
     let source = args.template.as_deref().map(templates::source).transpose()?;
     let mut conversation = match &args.load {
         Some(file) => Conversation::load(file)?,
@@ -109,6 +101,9 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     };
     if let Some(text) = &args.system {
         conversation.set_system(Some(prompt_or_stdin(text)?));
+    }
+    if let Some(path) = &args.system_file {
+        conversation.set_system(Some(text_of(path)?));
     }
     let tools = Tools::new(&args.tools)?;
     let interrupt = Interrupt::install();
@@ -138,7 +133,9 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     if input.is_terminal() && question.is_none() {
         screen.note("/help lists commands, Ctrl-D ends");
     }
-    let thinking = Thinking { enable: args.think, effort: args.reasoning_effort, kwargs };
+    let kwargs = args.thinking.kwargs();
+    let ThinkArgs { think, reasoning_effort, .. } = args.thinking;
+    let thinking = Thinking { enable: think, effort: reasoning_effort, kwargs };
     let mut session = Session::new(Start {
         model: &model,
         template: &template,

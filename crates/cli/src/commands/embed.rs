@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use pelton::{EmbedOptions, Embedding, LoadOptions, Model, Pooling, Prompt};
 use serde_json::json;
 
-use super::{joined, lines::Lines, lines_or_stdin};
+use super::{joined, lines::Lines, lines_or_stdin, text_of};
 use crate::{
     interrupt::{EXIT_CODE, Flag, Interrupt},
     model::{self, LoadArgs},
@@ -39,8 +39,17 @@ pub(crate) struct Args {
     /// A model: a file, a directory, or a name such as OWNER/NAME
     model: String,
     /// The texts; - for the lines of standard input
-    #[arg(required = true, value_name = "TEXT")]
+    #[arg(required_unless_present_any = ["prompt", "file"], value_name = "TEXT")]
     texts: Vec<String>,
+    /// A text, or several with the separator between them; it may begin with -
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
+    prompt: Vec<String>,
+    /// Read texts with the separator between them from a file
+    #[arg(short, long, value_name = "FILE")]
+    file: Vec<PathBuf>,
+    /// The separator of --prompt and --file; by default a line break
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    separator: Option<String>,
     /// The tokens that an embedding summarizes; by default as the file says, or else their mean
     #[arg(long, value_enum)]
     pooling: Option<PoolingArg>,
@@ -87,11 +96,13 @@ impl From<PoolingArg> for Pooling {
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let mut options = EmbedOptions::default().normalize(!args.no_normalize);
     options.dimensions = args.dimensions;
-    if args.texts == ["-"] && args.output.is_none() && !args.json {
+    let more = separated(&args)?;
+    if args.texts == ["-"] && more.is_empty() && args.output.is_none() && !args.json {
         let interrupt = Interrupt::install();
         return each_line(&load(&args)?, &options, &interrupt.flag());
     }
-    let texts: Vec<Prompt> = lines_or_stdin(&args.texts)?.into_iter().map(Prompt::from).collect();
+    let texts = lines_or_stdin(&args.texts)?.into_iter().chain(more);
+    let texts: Vec<Prompt> = texts.map(Prompt::from).collect();
     let interrupt = Interrupt::install();
     let model = load(&args)?;
     // opened first: hours of work are not lost to a misspelt path
@@ -137,6 +148,19 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The texts of `--prompt` and `--file`.
+fn separated(args: &Args) -> Result<Vec<String>> {
+    let separator = args.separator.as_deref().filter(|text| !text.is_empty()).unwrap_or("\n");
+    let mut all: Vec<String> = Vec::new();
+    for text in &args.prompt {
+        all.extend(text.split(separator).map(str::to_owned));
+    }
+    for path in &args.file {
+        all.extend(text_of(path)?.split(separator).map(str::to_owned));
+    }
+    Ok(all)
 }
 
 fn load(args: &Args) -> Result<Model> {

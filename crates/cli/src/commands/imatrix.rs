@@ -18,7 +18,7 @@ use pelton::{
 use serde_json::json;
 
 use crate::{
-    commands::perplexity::{begin, text_tokens},
+    commands::perplexity::{begin, text_tokens, tokens_of},
     hints, hub,
     interrupt::{self, Interrupt},
     model,
@@ -33,7 +33,11 @@ pub(crate) struct Args {
     /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
     model: String,
     /// A file of text in UTF-8, of the kind that the model will read; 100 windows of it and more
-    text: PathBuf,
+    #[arg(required_unless_present = "prompt")]
+    text: Option<PathBuf>,
+    /// The text itself, in place of a file; it may begin with -
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "text")]
+    prompt: Option<String>,
     /// The file to write, for `pelton quantize --imatrix` and llama-quantize
     #[arg(short, long, value_name = "FILE.gguf")]
     output: PathBuf,
@@ -66,7 +70,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         bail!("{} computes no logits, expected a model that generates text", args.model);
     }
     let begin = begin(&model)?;
-    let mut tokens = text_tokens(&model, &args.model, &args.text, begin)?;
+    let text = args.prompt.as_deref().unwrap_or_default();
+    let mut tokens = match &args.text {
+        Some(path) => text_tokens(&model, &args.model, path, begin)?,
+        None => tokens_of(&model, &args.model, text, begin)?,
+    };
     let windows = windows(tokens.len(), context, args.windows)?;
 
     let mut session = model.into_session()?;
@@ -95,7 +103,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     }
     drop(bar);
     let sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
-    let text = args.text.display().to_string();
+    let text = args.text.as_ref().map_or_else(String::new, |path| path.display().to_string());
     let out = BufWriter::new(file.writer(stop));
     drop(sums.write(out, &text, windows as u32, context as u32)?);
     let bytes = file.bytes();

@@ -31,7 +31,7 @@ pub(crate) mod tokenize;
 pub(crate) mod transcribe;
 mod work;
 
-use std::io::Read;
+use std::{fs, io::Read, path::Path};
 
 use anyhow::{Context, Result, anyhow, bail};
 
@@ -52,6 +52,20 @@ fn text_or_stdin(text: &str) -> Result<String> {
 fn prompt_or_stdin(text: &str) -> Result<String> {
     let read = text_or_stdin(text)?;
     Ok(if text == "-" { without_line_break(read) } else { read })
+}
+
+/// The text of a file; `-` reads standard input.
+fn whole_text_of(path: &Path) -> Result<String> {
+    match path.to_str() {
+        Some("-") => text_or_stdin("-"),
+        _ => fs::read_to_string(path)
+            .with_context(|| format!("{} could not be read as text", path.display())),
+    }
+}
+
+/// As [`whole_text_of`], without the final line break.
+fn text_of(path: &Path) -> Result<String> {
+    Ok(without_line_break(whole_text_of(path)?))
 }
 
 /// A text without its final line break, if it has one.

@@ -30,8 +30,11 @@ pub(crate) struct Args {
     /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
     model: String,
     /// A file of text in UTF-8. --base makes it optional: it must be the text of that file
-    #[arg(required_unless_present = "base")]
+    #[arg(required_unless_present_any = ["base", "prompt"])]
     text: Option<PathBuf>,
+    /// The text itself, in place of a file; it may begin with -
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "text")]
+    prompt: Option<String>,
     /// Compare with the logits in this file, which --save-base or llama.cpp's --kl-divergence-base
     /// wrote. The context is that of the file
     #[arg(long, value_name = "FILE.kld")]
@@ -157,14 +160,16 @@ fn tokens(
     base: Option<&BaseFile>,
     begin: Option<u32>,
 ) -> Result<Vec<u32>> {
-    let Some(path) = &args.text else {
-        return Ok(base.map(|base| base.tokens.clone()).unwrap_or_default());
+    let (tokens, name) = match (&args.text, &args.prompt) {
+        (Some(path), _) => {
+            (text_tokens(model, &args.model, path, begin)?, path.display().to_string())
+        }
+        (None, Some(text)) => (tokens_of(model, &args.model, text, begin)?, "--prompt".to_owned()),
+        (None, None) => return Ok(base.map(|base| base.tokens.clone()).unwrap_or_default()),
     };
-    let tokens = text_tokens(model, &args.model, path, begin)?;
     match base {
         Some(base) if !tokens.starts_with(&base.tokens) => bail!(
-            "the tokens of {} are others than those of the saved logits, expected the same text",
-            path.display()
+            "the tokens of {name} are others than those of the saved logits, expected the same text"
         ),
         Some(base) => Ok(base.tokens.clone()),
         None => Ok(tokens),
@@ -183,11 +188,21 @@ pub(super) fn text_tokens(
     let text = String::from_utf8(bytes)
         .map_err(|error| error.utf8_error())
         .with_context(|| format!("{name} is not text, expected UTF-8"))?;
+    tokens_of(model, model_name, &text, begin)
+}
+
+/// The tokens of a text.
+pub(super) fn tokens_of(
+    model: &Model,
+    model_name: &str,
+    text: &str,
+    begin: Option<u32>,
+) -> Result<Vec<u32>> {
     let tokenizer = model
         .tokenizer()
         .hint(format!("`pelton inspect {model_name}` shows the vocabulary's metadata"))?;
     let mut tokens: Vec<u32> = begin.into_iter().collect();
-    tokens.extend(tokenizer.encode(&text, Special::Ignore)?);
+    tokens.extend(tokenizer.encode(text, Special::Ignore)?);
     Ok(tokens)
 }
 

@@ -20,10 +20,12 @@ use pelton_server::{
 use super::embed::PoolingArg;
 use crate::{
     budget::Budget,
-    habits, hub, logging,
+    defaults::DefaultArgs,
+    hub, logging,
     model::LoadArgs,
     names::{BUILT_IN, BUILT_IN_SPEECH, DEMONSTRATION},
     output::{self, Hint, note},
+    peers,
     speculate::SpeculateArgs,
     templates,
 };
@@ -55,15 +57,13 @@ pub(crate) struct Args {
     /// Speak HTTPS with the certificate in this PEM file, followed by those between it and its authority's.
     /// It is read again when it changes
     #[arg(long, value_name = "FILE", requires = "tls_key")]
-    #[arg(aliases = ["ssl-cert-file", "ssl-certfile"])]
     tls_cert: Option<PathBuf>,
     /// The private key of the certificate, in PEM without a passphrase
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    #[arg(aliases = ["ssl-key-file", "ssl-keyfile"])]
     tls_key: Option<PathBuf>,
-    /// Give a model a further name; the model may be one that is not listed otherwise. May be given
-    /// several times
-    #[arg(long, value_name = "NAME=MODEL")]
+    /// Give the first model a further name, or the named one, which may be one that is not listed otherwise. May
+    /// be given several times
+    #[arg(long, value_name = "NAME[=MODEL]")]
     alias: Vec<String>,
     /// Read API keys from a file; every request must have one of them
     #[arg(long, value_name = "FILE")]
@@ -82,6 +82,9 @@ pub(crate) struct Args {
     /// times. Addresses, localhost and names outside of public DNS need not be named
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
+    /// Leave out the page to chat in
+    #[arg(long)]
+    no_page: bool,
     /// Answer only requests that name a model by one of its names; without this a server with one
     /// model answers any name
     #[arg(long)]
@@ -177,6 +180,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
+    defaults: DefaultArgs,
+    #[command(flatten)]
     speculate: SpeculateArgs,
     #[command(flatten)]
     load: LoadArgs,
@@ -202,11 +207,16 @@ struct Alone {
 /// The arguments, with those of a configuration file before those of the command line.
 fn with_file(args: Args) -> Result<Args> {
     let Some(file) = &args.config else { return Ok(args) };
-    let command = habits::with_aliases(Alone::command());
+    let command = Alone::command();
     let mut words: Vec<OsString> = vec!["pelton serve".into()];
+    let all = crate::Cli::command();
+    // variables come before the file, which names the models
+    let alone = vec!["pelton".into(), "serve".into()];
+    let variables = peers::rewritten(alone, &all, &|name| env::var_os(name)).words;
+    let is_option = |word: &OsString| word.to_string_lossy().starts_with("--");
+    words.extend(variables.into_iter().filter(is_option));
     words.extend(file::words(file, &command)?);
-    let own: Vec<OsString> = env::args_os().collect();
-    let own = habits::translated(own).map_err(anyhow::Error::msg)?;
+    let own = peers::rewritten(env::args_os().collect(), &all, &|_| None).words;
     words.extend(own.into_iter().skip_while(|word| word != "serve").skip(1));
     let alone = Alone::from_arg_matches(&command.get_matches_from(words))?;
     hub::configure(&alone.hub);
@@ -276,10 +286,13 @@ fn models(args: &Args) -> Result<Vec<ModelConfig>> {
             models.push(model);
         }
     }
+    let mut of_first = Vec::new();
     for alias in &args.alias {
-        let Some((name, text)) = alias.split_once('=').filter(|(name, _)| !name.is_empty()) else {
-            bail!("--alias is {alias}, expected NAME=MODEL");
+        let Some((name, text)) = alias.split_once('=') else {
+            of_first.push(alias.clone());
+            continue;
         };
+        ensure!(!name.is_empty(), "--alias is {alias}, expected NAME=MODEL");
         if let Some(known) = models.iter_mut().find(|other| other.name == text) {
             known.aliases.push(name.to_owned());
             continue;
@@ -295,6 +308,10 @@ fn models(args: &Args) -> Result<Vec<ModelConfig>> {
     }
     if models.is_empty() {
         models.push(ModelConfig::built_in());
+    }
+    if let Some(first) = models.first_mut() {
+        ensure!(of_first.iter().all(|name| !name.is_empty()), "--alias is empty, expected NAME");
+        first.aliases.extend(of_first);
     }
     if let Some(name) = &args.chat_template {
         let source = templates::named(name);
@@ -381,6 +398,8 @@ fn config(args: &Args) -> Result<Config> {
     config.origins.clone_from(&args.cors);
     config.hosts.clone_from(&args.allow_host);
     config.strict_models = args.strict_models;
+    config.page = !args.no_page;
+    config.defaults = args.defaults.defaults()?;
     config.idle_timeout = args.idle_timeout.map(Duration::from_secs);
     config.lazy = args.lazy;
     config.log_prompts = args.log_prompts;

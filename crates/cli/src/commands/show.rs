@@ -2,7 +2,7 @@
 
 use std::{io::Write, path::PathBuf};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use pelton::{Checkpoint, weights::Value};
 use pelton_printable::line;
 use serde_json::json;
@@ -18,8 +18,14 @@ pub(crate) struct Args {
     /// The name of a model of this machine, or a file or directory
     name: String,
     /// Write one JSON object
-    #[arg(long)]
+    #[arg(long, group = "part")]
     json: bool,
+    /// Write the licence that the file has
+    #[arg(long, group = "part")]
+    license: bool,
+    /// Write the chat template that the file has
+    #[arg(long, group = "part")]
+    template: bool,
 }
 
 /// A model's files.
@@ -34,6 +40,17 @@ struct Found {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let found = find(&args.name)?;
     let checkpoint = model::open(&found.path)?;
+    for (wanted, key, name) in [
+        (args.license, "general.license", "licence"),
+        (args.template, "tokenizer.chat_template", "chat template"),
+    ] {
+        if wanted {
+            let found = text(&checkpoint, key);
+            let found = found.with_context(|| format!("{} has no {name}", args.name))?;
+            writeln!(output::stdout(), "{}", found.trim_end())?;
+            return Ok(());
+        }
+    }
     let architecture = text(&checkpoint, "general.architecture");
     let context = architecture
         .as_deref()

@@ -1,12 +1,12 @@
 //! `pelton tokenize`: the tokens of a text.
 
-use std::io::Write;
+use std::{io::Write, path::PathBuf};
 
 use anyhow::Result;
 use pelton::tokenizer::{Special, Tokenizer};
 use serde_json::json;
 
-use super::text_or_stdin;
+use super::{text_or_stdin, whole_text_of};
 use crate::{
     model,
     output::{self, WithHint},
@@ -21,7 +21,14 @@ pub(crate) struct Args {
     /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
     model: String,
     /// The text; - for standard input
-    text: String,
+    #[arg(required_unless_present_any = ["prompt", "file"])]
+    text: Option<String>,
+    /// The text, in place of the argument; it may begin with -
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "text")]
+    prompt: Option<String>,
+    /// Read the text from a file; - for standard input
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["text", "prompt"])]
+    file: Option<PathBuf>,
     /// Write the ids alone, on one line
     #[arg(long)]
     ids: bool,
@@ -37,7 +44,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let checkpoint = model::open(&args.model)?;
     let tokenizer = Tokenizer::from_metadata(checkpoint.metadata())
         .hint(format!("`pelton inspect {}` shows the vocabulary's metadata", args.model))?;
-    let text = text_or_stdin(&args.text)?;
+    let text = match (&args.text, &args.prompt, &args.file) {
+        (Some(text), ..) => text_or_stdin(text)?,
+        (None, _, Some(path)) => whole_text_of(path)?,
+        (None, text, None) => text.clone().unwrap_or_default(),
+    };
     let ids = match args.special {
         true => tokenizer.encode_prompt(&text)?,
         false => tokenizer.encode(&text, Special::Ignore)?,

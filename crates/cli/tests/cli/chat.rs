@@ -137,14 +137,15 @@ fn seeds_repeat_answers_and_retries_differ() {
 #[test]
 fn what_is_refused() {
     for (flags, words) in [
-        (&["--kwargs", "1"][..], "--kwargs"),
-        (&["--template", "/nothing.jinja"], "/nothing.jinja"),
+        (&["--template", "/nothing.jinja"][..], "/nothing.jinja"),
         (&["--load", "/nothing.json"], "/nothing.json"),
         (&["/nothing.gguf"], "/nothing.gguf"),
     ] {
         let said = refused(&[&["chat"], flags].concat(), 1);
         assert!(said.contains(words), "{said}");
     }
+    let said = refused(&["chat", "--kwargs", "1"], 2);
+    assert!(said.contains("--chat-template-kwargs") && said.contains("a JSON object"), "{said}");
     let said = refused(&["chat", "--top-p", "2"], 2);
     assert!(said.contains("top_p is 2, expected a number from 0 to 1"), "{said}");
     // a message that is too long alone has no earlier one to be undone

@@ -17,7 +17,6 @@ mod files;
 #[cfg(target_os = "linux")]
 mod foreign;
 mod gpu;
-mod habits;
 mod hub;
 mod imatrix;
 #[cfg(unix)]
@@ -29,6 +28,7 @@ mod names;
 mod newcomer;
 #[cfg(unix)]
 mod outputs;
+mod peers;
 mod perplexity;
 mod plan;
 #[cfg(target_os = "linux")]
@@ -64,6 +64,13 @@ fn chats_on_a_terminal() {
 fn alone(command: &mut Command) {
     for variable in ["MODEL_ENDPOINT", "HF_TOKEN", "HF_TOKEN_PATH", "HF_HUB_OFFLINE"] {
         command.env_remove(variable);
+    }
+    // those of other programs set options
+    let prefixes = ["LLAMA_", "OLLAMA_", "VLLM_"];
+    for (name, _) in std::env::vars_os() {
+        if prefixes.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            command.env_remove(name);
+        }
     }
     command
         .env("HF_ENDPOINT", "http://127.0.0.1:1")

@@ -41,7 +41,7 @@ const COMMANDS: [(&str, Ends); 40] = [
     ("pelton run -m $M -p hi -n 4 -ctk q8_0 -ctv q8_0", Notes("tokens")),
     ("pelton run -m $M -p '- an item' -n 4", Notes("tokens")),
     ("pelton run -m $M -p hi -n 4 --temprature 1", Refuses("--temperature")),
-    ("pelton run -m $M -p hi -fa on", Refuses("leave the option out")),
+    ("pelton run -m $M -p hi -n 4 -fa on", Notes("-fa: no effect")),
     ("pelton run -m $M -p hi --temp 900x", Refuses("temp")),
     // names of models that are nowhere
     ("pelton run qwen3", Refuses("could not be read")),

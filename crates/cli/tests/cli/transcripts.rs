@@ -78,7 +78,7 @@ fn agrees(model: &Path, case: &Value, device: &[&str]) {
     let file = format!("tones-{name}-{}.wav", device[1]);
     let audio = wav(&file, &tones(case["seconds"].as_f64().unwrap()));
     let mut command = vec!["transcribe", model.to_str().unwrap(), audio.to_str().unwrap()];
-    command.extend(["--format", "json", "--temperature", "0"]);
+    command.extend(["--format", "json", "--temperature-increment", "0"]);
     command.extend(case["flags"].as_array().unwrap().iter().map(|flag| flag.as_str().unwrap()));
     if !command.contains(&"--beam") {
         command.extend(["--beam", "1"]);
@@ -148,8 +148,13 @@ fn voices_alone_are_decoded() {
     let silence = wav("silence-of-letters.wav", &vec![0; 3 * 16_000]);
     let of = |more: &[&str]| {
         let files = [model.to_str().unwrap(), silence.to_str().unwrap()];
-        let words =
-            [&["transcribe"], &files[..], &["--temperature", "0", "--beam", "1"], &EXACT, more];
+        let words = [
+            &["transcribe"],
+            &files[..],
+            &["--temperature-increment", "0", "--beam", "1"],
+            &EXACT,
+            more,
+        ];
         stdout(&run(&words.concat()))
     };
     assert!(!of(&[]).trim().is_empty());
@@ -165,7 +170,7 @@ fn live_audio_with_times_of_words() {
     for times in [true, false] {
         let mut command = pelton();
         command.args(["transcribe", model.to_str().unwrap(), "--stream", "-", "--language", "en"]);
-        command.args(["--temperature", "0", "--beam", "1"]).args(EXACT);
+        command.args(["--temperature-increment", "0", "--beam", "1"]).args(EXACT);
         command.args(times.then_some("--words"));
         let mut child = command
             .stdin(Stdio::piped())

@@ -6,7 +6,7 @@ mod subject;
 
 use std::{collections::VecDeque, fs, io::Write, path::PathBuf, process::ExitCode, sync::Arc};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use pelton::{
     Error, GenerateOptions, LoadOptions, Model, Prompt,
     chat::{Chat, ChatTemplate, Message},
@@ -17,10 +17,11 @@ use self::{
     many::{Form, Item},
     subject::{Input, Subject},
 };
-use super::{chat as chat_command, lines::Lines};
+use super::{chat as chat_command, lines::Lines, text_of};
 use crate::{
     chat::Params,
     constrain::ConstraintArgs,
+    defaults::bias,
     hints,
     interrupt::{EXIT_CODE, Flag, Interrupt},
     model::{self, LoadArgs},
@@ -29,6 +30,7 @@ use crate::{
     sampling::SamplingArgs,
     speculate::SpeculateArgs,
     templates,
+    thinking::ThinkArgs,
 };
 
 #[derive(clap::Args)]
@@ -69,6 +71,9 @@ pub(crate) struct Args {
     /// The system message before a prompt that is answered
     #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
     system: Option<String>,
+    /// Read the system message from a file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["system", "raw"])]
+    system_file: Option<PathBuf>,
     /// Generate at most N tokens; by default until the context is full
     #[arg(short = 'n', long, value_name = "N")]
     tokens: Option<usize>,
@@ -78,6 +83,9 @@ pub(crate) struct Args {
     /// End before this string; may be given several times
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
+    /// Go on after the token that ends a text
+    #[arg(long)]
+    ignore_eos: bool,
     /// Print the log-probabilities of each token and of the N likeliest ones, up to 20
     #[arg(long, value_name = "N")]
     logprobs: Option<usize>,
@@ -103,6 +111,8 @@ pub(crate) struct Args {
     /// Add X to the logit of a token, by its id; -inf for never; may be given several times
     #[arg(long, value_name = "ID=X", value_parser = bias, allow_hyphen_values = true)]
     logit_bias: Vec<(u32, f32)>,
+    #[command(flatten)]
+    thinking: ThinkArgs,
     #[command(flatten)]
     speculate: SpeculateArgs,
     #[command(flatten)]
@@ -146,8 +156,11 @@ impl Args {
             logit_bias,
             template,
             system,
+            system_file,
             tokens,
             stop,
+            ignore_eos,
+            thinking,
             speculate,
             constraint,
             sampling,
@@ -162,6 +175,7 @@ impl Args {
             (verbose, "--verbose"),
             (json, "--json"),
             (!logit_bias.is_empty(), "--logit-bias"),
+            (ignore_eos, "--ignore-eos"),
         ];
         if let Some((_, flag)) = alone.iter().find(|(given, _)| *given) {
             bail!("found {flag} without a prompt, expected one after the model or with --prompt");
@@ -169,6 +183,8 @@ impl Args {
         let mut chat = chat_command::Args::of(model)?;
         chat.template = template;
         chat.system = system;
+        chat.system_file = system_file;
+        chat.thinking = thinking;
         chat.stop = stop;
         chat.speculate = speculate;
         chat.constraint = constraint;
@@ -208,7 +224,9 @@ impl Args {
         let Some(chat) = chat else { return Ok((prompt.into(), options)) };
         let system = self.system.as_deref().map(|text| Message::new("system", text));
         let messages = system.into_iter().chain([Message::new("user", prompt)]);
-        let prompt = chat.prompt(&Chat::new(messages.collect()))?;
+        let mut messages = Chat::new(messages.collect());
+        self.thinking.apply(&mut messages);
+        let prompt = chat.prompt(&messages)?;
         let options = prompt.constrain(options)?;
         Ok((prompt.prompt, options))
     }
@@ -219,6 +237,7 @@ impl Args {
         options.max_tokens = self.tokens;
         options.stop.clone_from(&self.stop);
         options.logprobs = self.logprobs;
+        options.ignore_eos = self.ignore_eos;
         if let Some(path) = &self.prediction {
             let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
             options.prediction = Some(Prompt::Text(text));
@@ -230,21 +249,15 @@ impl Args {
     }
 }
 
-/// Parses a token and the summand of its logit.
-fn bias(text: &str) -> Result<(u32, f32)> {
-    let (id, bias) = text.split_once('=').context("expected ID=X, as in 7=-1.5")?;
-    let id = id.trim().parse().context("expected the id of a token before =")?;
-    let bias: f32 = bias.trim().parse().context("expected a number after =")?;
-    ensure!(!bias.is_nan(), "expected a number after =");
-    Ok((id, bias))
-}
-
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let (file, prompts) = match args.subject()? {
         Subject::Texts { model, prompts } => (model, Some(prompts)),
         Subject::Lines { model } => (model, None),
         Subject::Chat { model } => return chat_command::run(args.into_chat(&model)?),
     };
+    if let Some(path) = &args.system_file {
+        args.system = Some(text_of(path)?);
+    }
     let interrupt = Interrupt::install();
     let samples = args.samples as usize;
     let texts = prompts.as_ref().map(|prompts| prompts.len().saturating_mul(samples));

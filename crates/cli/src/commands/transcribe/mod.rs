@@ -1,8 +1,11 @@
 //! `pelton transcribe`: the text of speech.
 
+mod details;
+mod results;
+
 use std::{
-    ffi::{OsStr, OsString},
-    io::{self, BufWriter, Write, stdin},
+    ffi::OsString,
+    io::{self, Write, stdin},
     ops::ControlFlow,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -15,22 +18,23 @@ use pelton::{
     Device, Engine, Error, SpeechModel, SpeechOptions,
     speech::{
         AudioFile, Control, Encoding, Format, Language, LiveTranscription, Observer, RawAudio,
-        RawFormat, SAMPLE_RATE, Segment, Task, Transcription, Word, WriteOptions, write,
+        RawFormat, SAMPLE_RATE, Segment, Task, Transcription, Word,
     },
 };
 
+use self::{
+    details::DetailArgs,
+    results::{Results, print, results, write_all},
+};
 use crate::{
     constrain, hints, hub,
     interrupt::{EXIT_CODE, Flag, Interrupt},
     model::{self, Kv},
     names::{BUILT_IN, BUILT_IN_SPEECH},
-    new_file::NewFile,
     output::{self, WithHint, note, sentence},
     progress::{Counter, Progress},
 };
 
-/// Temperatures that OpenAI's command line tries.
-const TEMPERATURES: [f64; 6] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
 /// The file that stands for standard input.
 const STDIN: &str = "-";
 /// Seconds of new audio after which a live transcription goes on.
@@ -38,6 +42,7 @@ const LIVE_STEP: f64 = 1.0;
 
 #[derive(clap::Args)]
 #[command(
+    args_override_self = true,
     override_usage = "pelton transcribe [OPTIONS] [MODEL] <FILE>...\n       pelton transcribe [OPTIONS] [MODEL] --stream -",
     after_help = "MODEL is a file ggml-NAME.bin of whisper.cpp, a directory of Hugging Face, or a GGUF file \
                   of `pelton convert`.\nFILE is wav, flac, mp3, ogg, opus, m4a, aiff, mkv or webm; - is standard \
@@ -55,14 +60,17 @@ pub(crate) struct Args {
     /// Write the text in its language, or in English
     #[arg(long, value_enum, default_value = "transcribe")]
     task: TaskArg,
-    /// The form of the result: txt, srt, vtt, tsv, json, csv or lrc
-    #[arg(short, long, value_name = "FORMAT", default_value = "txt")]
-    format: Format,
+    /// The form of the result: txt, srt, vtt, tsv, json, csv or lrc; several with commas for files
+    #[arg(short, long, value_name = "FORMAT", default_value = "txt", value_delimiter = ',')]
+    format: Vec<Format>,
     /// A folder for the results, one file for each audio file
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// The path of a result without its ending; one for each audio file
+    #[arg(long, value_name = "PATH", conflicts_with = "output")]
+    output_file: Vec<PathBuf>,
     /// Replace results that exist
-    #[arg(long, requires = "output")]
+    #[arg(long)]
     force: bool,
     /// Find the times of words too; with --stream, write a line with its start and end for each
     #[arg(long)]
@@ -82,16 +90,16 @@ pub(crate) struct Args {
     /// Names and rare words, for every window
     #[arg(long, value_name = "WORDS")]
     hot_words: Option<String>,
-    /// Sample at one temperature, 0 to 1. By default 0, and up to 1 where the text is poor
-    #[arg(long, value_name = "T")]
-    temperature: Option<f64>,
+    /// Sample at this temperature, 0 to 1, and at higher ones where the text is poor
+    #[arg(long, value_name = "T", default_value_t = 0.0)]
+    temperature: f64,
     /// Do not give the text of a window to the next one
     #[arg(long)]
     no_condition: bool,
-    /// Write texts of the grammar in this file alone, such as commands: GBNF where it has ::=, else Lark. Texts
-    /// begin with a space
-    #[arg(long, value_name = "FILE")]
-    grammar: Option<PathBuf>,
+    /// Write texts of this grammar alone, such as commands: a file, or the grammar itself. It is GBNF where it has
+    /// ::=, else Lark. Texts begin with a space
+    #[arg(long, value_name = "FILE|GBNF")]
+    grammar: Option<String>,
     /// Hear the language of each window anew
     #[arg(long)]
     multilingual: bool,
@@ -99,7 +107,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SEED", default_value = "0")]
     seed: u64,
     /// Transcribe live audio from standard input: -
-    #[arg(long, value_name = "-", conflicts_with_all = ["output", "vad", "grammar"], value_parser = ["-"])]
+    #[arg(long, value_name = "-", conflicts_with_all = ["output", "output_file", "vad", "grammar"], value_parser = ["-"])]
     stream: Option<String>,
     /// Run on auto (a GPU if there is one), cpu, gpu, or gpu:N of `pelton devices`
     #[arg(long, value_name = "DEVICE", default_value_t)]
@@ -110,6 +118,8 @@ pub(crate) struct Args {
     /// Element type of keys and values
     #[arg(long, value_enum, default_value = "f16")]
     kv: Kv,
+    #[command(flatten)]
+    details: DetailArgs,
 }
 
 /// The language of an audio file, if the user knows it.
@@ -153,8 +163,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if files.iter().filter(|file| *file == STDIN).count() > 1 {
         bail!("- is there twice, expected standard input once");
     }
-    if files.len() > 1 && args.output.is_none() {
+    let places = args.output_file.len();
+    if files.len() > 1 && args.output.is_none() && places == 0 {
         bail!("{} files and no -o DIR, expected a folder for their results", files.len());
+    }
+    if places > 0 && places != files.len() {
+        bail!("{places} of --output-file and {} files, expected one for each", files.len());
+    }
+    if args.format.len() > 1 && args.output.is_none() && places == 0 {
+        bail!("{} formats and no -o DIR, expected a folder for the results", args.format.len());
     }
     let mut options = options(args)?;
     let model = if model == BUILT_IN_SPEECH { BUILT_IN } else { model };
@@ -170,7 +187,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("the folder {} could not be made", folder.display()))?;
     }
-    let results = results(args, files)?;
+    let all = results(args, files)?;
     let interrupt = Interrupt::install();
     let mut model = load(args, model)?;
     if let Some(language) = options.rules.decode.language
@@ -189,7 +206,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return live(&mut model, &options, &stop, args.words);
     }
     let mut failed = false;
-    for (file, result) in files.iter().zip(results) {
+    for (file, result) in files.iter().zip(all) {
         match transcribe(args, &mut model, Path::new(file), result, &options, &stop) {
             Ok(()) => {}
             Err(_) if stop.is_set() => return Ok(ExitCode::from(EXIT_CODE)),
@@ -202,29 +219,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-/// The file of each result, `None` for standard output. One that exists, and two of the same name, are refused
-/// before the work.
-fn results(args: &Args, files: &[OsString]) -> Result<Vec<Option<PathBuf>>> {
-    let Some(folder) = &args.output else { return Ok(vec![None; files.len()]) };
-    let mut all: Vec<Option<PathBuf>> = Vec::with_capacity(files.len());
-    for file in files {
-        let path = Path::new(if file == STDIN { OsStr::new("stdin") } else { file });
-        let mut name = path.file_stem().unwrap_or(path.as_os_str()).to_owned();
-        name.push(".");
-        name.push(args.format.name());
-        let result = folder.join(name);
-        if let Some(at) = all.iter().position(|one| one.as_ref() == Some(&result)) {
-            let (one, other, result) = (files[at].display(), file.display(), result.display());
-            bail!("{one} and {other} would both become {result}");
-        }
-        if result.exists() && !args.force {
-            bail!("{} exists already, expected another folder or --force", result.display());
-        }
-        all.push(Some(result));
-    }
-    Ok(all)
 }
 
 fn options(args: &Args) -> Result<Transcription> {
@@ -241,7 +235,7 @@ fn options(args: &Args) -> Result<Transcription> {
         rules.decode.beam_size = Some(beams);
         rules.decode.best_of = Some(beams);
     }
-    rules.temperatures = args.temperature.map_or(TEMPERATURES.to_vec(), |t| vec![t]);
+    rules.temperatures = args.details.temperatures(args.temperature);
     rules.words = args.words;
     rules.initial_prompt.clone_from(&args.prompt);
     rules.hot_words.clone_from(&args.hot_words);
@@ -250,6 +244,7 @@ fn options(args: &Args) -> Result<Transcription> {
     options.voices = args.vad.then(Default::default);
     options.batched = args.batch > 1;
     options.constraint = args.grammar.as_deref().map(constrain::grammar).transpose()?;
+    args.details.apply(&mut options);
     Ok(options)
 }
 
@@ -261,7 +256,7 @@ fn load(args: &Args, model: &str) -> Result<SpeechModel> {
     let counter = bar.counter().clone();
     let options = SpeechOptions::default()
         .windows(usize::from(args.batch))
-        .beams(usize::from(args.beam))
+        .beams(usize::from(args.beam.max(args.details.best_of.unwrap_or(1))))
         .kv(args.kv.into())
         .progress(move |progress| counter.set(progress.done, progress.total));
     engine.load_speech(model::source(&file), &options).map_err(|error| {
@@ -320,7 +315,7 @@ fn transcribe(
     args: &Args,
     model: &mut SpeechModel,
     path: &Path,
-    result: Option<PathBuf>,
+    results: Results,
     options: &Transcription,
     stop: &Flag,
 ) -> Result<()> {
@@ -338,7 +333,7 @@ fn transcribe(
         audio.duration().unwrap_or(0.0) as u64,
     );
     let counter = bar.counter().clone();
-    let prints = result.is_none() && args.format == Format::Txt;
+    let prints = results.is_empty() && args.format == [Format::Txt];
     let mut watch = Watch { stop, counter, prints, seconds: 0.0, failure: None };
     let found = model.transcribe(&mut audio, options, &mut watch);
     drop(bar);
@@ -354,29 +349,12 @@ fn transcribe(
     for warning in audio.warnings() {
         note!("{}: {warning}", path.display());
     }
-    let write_options = WriteOptions {
-        words: options.rules.words,
-        language: found.language.code().to_owned(),
-        ..WriteOptions::default()
-    };
-    match result {
-        Some(path) => {
-            // it may have come into being meanwhile
-            let mut file = NewFile::create(&path, args.force)?;
-            let mut out = BufWriter::new(file.writer(stop.clone()));
-            let written = write(args.format, &found.segments, &write_options, &mut out);
-            written
-                .and_then(|()| out.flush())
-                .with_context(|| format!("{} could not be written", path.display()))?;
-            drop(out);
-            file.finish()?;
-        }
-        None if prints => {}
-        None => {
-            let mut out = BufWriter::new(output::stdout());
-            write(args.format, &found.segments, &write_options, &mut out)?;
-            out.flush()?;
-        }
+    let language = found.language.code();
+    let options = args.details.write_options(options.rules.words, language);
+    match args.format.first() {
+        _ if !results.is_empty() => write_all(&results, args, &found.segments, &options, stop)?,
+        Some(&format) if !prints => print(format, &found.segments, &options)?,
+        _ => {}
     }
     let seconds = audio.position().max(watch.seconds);
     let took = begun.elapsed().as_secs_f64();

@@ -1,0 +1,115 @@
+//! Errors about a command line, with the option or command that was meant.
+
+use std::{env, process::ExitCode};
+
+use clap::error::{ContextKind, ErrorKind};
+
+use super::{Line, ollama, own::Own, peer_of, rewrite::takes_prompt, rows};
+use crate::output::note;
+
+/// Letters that are changed, inserted or removed in a misspelt name of this many letters at most.
+const LETTERS_PER_ERROR: usize = 6;
+
+/// Options that Pelton had, which are keys of another one now.
+const OLDER: [&str; 4] = ["--effort-mode", "--effort-table", "--ranks", "--buckets"];
+const EFFORT: &str =
+    "one option has all of effort: --effort 0.5,mode=bucket,ranks=4,buckets=FILE,table=FILE";
+
+/// An option that cannot be taken.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) error: String,
+    pub(super) hint: Option<String>,
+}
+
+/// The problem of an option that no table has.
+pub(super) fn unknown(command: &str, typed: &str, own: &Own) -> Problem {
+    let error = format!("{typed} is no option of `pelton {command}`");
+    let hint = match similar(command, typed, own) {
+        _ if OLDER.contains(&typed) && own.has("--effort") => EFFORT.to_owned(),
+        Some(name) => format!("{name} is similar; --help-all lists all options"),
+        None if typed.contains(char::is_whitespace) && takes_prompt(command) => {
+            "-p gives a prompt that begins with -".to_owned()
+        }
+        None => match peer_of(typed) {
+            Some(peer) => {
+                format!("it is one of {}; --help-all lists those of this command", peer.name)
+            }
+            None => "--help-all lists all options".to_owned(),
+        },
+    };
+    Problem { error, hint: Some(hint) }
+}
+
+/// The option with nearly the same name.
+fn similar(command: &str, typed: &str, own: &Own) -> Option<String> {
+    if !typed.starts_with("--") {
+        return None;
+    }
+    let mut names: Vec<&str> = own.names().collect();
+    rows(command).flat_map(|row| row.spellings()).for_each(|name| names.push(name));
+    let names = names.into_iter().filter(|name| name.starts_with("--"));
+    let distances = names.map(|name| (strsim::damerau_levenshtein(typed, name), name));
+    let (distance, name) = distances.min_by_key(|(distance, _)| *distance)?;
+    let letters = typed.trim_start_matches('-').len();
+    (distance <= 1.max(letters / LETTERS_PER_ERROR)).then(|| name.to_owned())
+}
+
+impl Line {
+    /// Writes all problems, if there are any.
+    ///
+    /// # Errors
+    /// The exit code, if there are.
+    pub(crate) fn check(&self) -> Result<(), ExitCode> {
+        for Problem { error, hint } in &self.problems {
+            note!("error: {error}");
+            if let Some(hint) = hint {
+                note!("hint: {hint}");
+            }
+        }
+        if self.problems.is_empty() { Ok(()) } else { Err(ExitCode::from(2)) }
+    }
+}
+
+/// Whether a word of the command line has characters that change what a terminal shows.
+fn has_unsafe_word() -> bool {
+    env::args_os().any(|word| word.to_string_lossy().contains(pelton_printable::is_unsafe))
+}
+
+/// Writes why a command line is refused, with the command that was meant; or the help that it asks for.
+pub(crate) fn refuse(error: &clap::Error, line: &Line) -> ExitCode {
+    let text = |kind| error.get(kind).map(ToString::to_string);
+    let sentence = match error.kind() {
+        ErrorKind::InvalidSubcommand => text(ContextKind::InvalidSubcommand).and_then(|found| {
+            let (_, hint) = ollama::COMMANDS.iter().find(|(command, _)| *command == found)?;
+            Some(format!("error: there is no command {found}\nhint: {hint}"))
+        }),
+        ErrorKind::UnknownArgument => text(ContextKind::InvalidArg).map(|found| {
+            let hint = match line.takes_prompt {
+                true => "--help lists the options; -p gives a prompt that begins with -",
+                false => "--help lists the options",
+            };
+            format!("error: {found} is no option of this command\nhint: {hint}")
+        }),
+        _ => text(ContextKind::InvalidArg).and_then(|argument| as_typed(error, &argument, line)),
+    };
+    match sentence {
+        Some(sentence) => note!("{sentence}"),
+        // clap repeats words as they are, and a word may be the name of a file of others
+        None if error.use_stderr() && has_unsafe_word() => {
+            note!("{}", error.render().to_string().trim_end());
+        }
+        // to a closed pipe it cannot be written
+        None => drop(error.print()),
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
+}
+
+/// An error about an option that stands for another one, or for a variable, with the name of that.
+fn as_typed(error: &clap::Error, argument: &str, line: &Line) -> Option<String> {
+    let own = argument.split(' ').next()?;
+    let (_, typed) = line.origins.iter().find(|(name, typed)| name == own && name != typed)?;
+    let text = error.render().to_string();
+    let named = format!("'{argument}' (here {typed})");
+    Some(text.replacen(&format!("'{argument}'"), &named, 1).trim_end().to_owned())
+}
