@@ -31,7 +31,7 @@ mod speculate;
 mod templates;
 mod thinking;
 
-use std::{env, process::ExitCode};
+use std::{env, ffi::OsString, process::ExitCode};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
