@@ -297,7 +297,7 @@ impl Walk {
         if self.options.contains(&word) {
             return;
         }
-        // of an option with one value the later one counts, and several GPUs before one
+        // a later value replaces an earlier one, and several GPUs win over one
         let beginning = format!("{name}=");
         let is_same = |word: &OsString| word.to_string_lossy().starts_with(&beginning);
         if !self.own.appends(name) && self.options.iter().any(is_same) {

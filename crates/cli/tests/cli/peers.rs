@@ -206,7 +206,7 @@ fn defaults_of_requests() {
     let short = ask(json!({}));
     assert_eq!(count(&short), 3, "{short}");
     assert!(count(&ask(json!({"max_tokens": 7}))) > 3);
-    // of three tokens of the likeliest text none is drawn
+    // the likeliest text is the same each time
     let text = |answer: serde_json::Value| answer["choices"][0]["message"]["content"].to_string();
     assert_eq!(text(ask(json!({}))), text(short));
     let props = server.get("/props");
