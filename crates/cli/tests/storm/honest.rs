@@ -20,7 +20,7 @@ pub(crate) const SAMPLES: [&[u8]; 3] = [
 /// The media type of a form.
 pub(crate) const FORM: &str = "multipart/form-data; boundary=--pelton-soak";
 /// The pause before a request that was answered 429 or 503 is sent again.
-const AGAIN: Duration = Duration::from_millis(200);
+pub(crate) const AGAIN: Duration = Duration::from_millis(200);
 
 /// The responses of a kind.
 #[derive(Debug, Default)]

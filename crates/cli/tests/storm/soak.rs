@@ -31,8 +31,9 @@ use crate::{
     streams::{Gaps, Streams},
 };
 
-/// How much the memory may grow after the first tenth: caches that fill up later, and fragments.
-const GROWTH: usize = 96 << 20;
+/// How much the memory may grow after the first tenth: caches that fill up later, and freed memory between
+/// the values of large bodies.
+const GROWTH: usize = 192 << 20;
 /// The least time of the first tenth and of the part without hostile clients.
 const LEAST: Duration = Duration::from_secs(3);
 

@@ -1,17 +1,18 @@
 //! Streams that run all the time, each of which must have the text that it has alone.
 
 use std::{
+    io,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    thread::{Scope, ScopedJoinHandle},
+    thread::{self, Scope, ScopedJoinHandle},
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
-use crate::client::Connection;
+use crate::{PATIENCE, client::Connection, honest::AGAIN};
 
 const STREAMS: usize = 8;
 /// A pause between two tokens that a reader sees.
@@ -39,6 +40,8 @@ pub(crate) struct Running<'scope> {
 #[derive(Debug)]
 pub(crate) struct Gaps {
     texts: usize,
+    /// Requests that were sent again, as the server was busy.
+    repeated: usize,
     tokens: usize,
     stalls: usize,
     longest: Duration,
@@ -51,6 +54,7 @@ impl Default for Gaps {
     fn default() -> Self {
         Self {
             texts: 0,
+            repeated: 0,
             tokens: 0,
             stalls: 0,
             longest: Duration::ZERO,
@@ -111,6 +115,7 @@ impl Running<'_> {
         for thread in self.threads {
             let gaps = thread.join().unwrap();
             all.texts += gaps.texts;
+            all.repeated += gaps.repeated;
             all.tokens += gaps.tokens;
             all.stalls += gaps.stalls;
             all.longest = all.longest.max(gaps.longest);
@@ -135,7 +140,7 @@ impl Gaps {
     }
 
     pub(crate) fn report(&self) -> Value {
-        json!({"texts": self.texts, "tokens": self.tokens, "other_texts": self.wrong.len(),
+        json!({"texts": self.texts, "sent_again": self.repeated, "tokens": self.tokens, "other_texts": self.wrong.len(),
                "median_ms": self.percentile(50), "95th_percentile_ms": self.percentile(95),
                "99th_percentile_ms": self.percentile(99),
                "pauses_above_250_ms": self.stalls, "longest_pause_ms": self.longest.as_millis() as u64})
@@ -147,18 +152,34 @@ impl Gaps {
     }
 }
 
-/// The text of stream `i`, of the likeliest tokens for every second one.
+/// The text of stream `i`, of the likeliest tokens for every second one. A busy server gets its request again.
 fn text(address: &str, i: usize, gaps: &Mutex<Gaps>, recent: &AtomicU64) -> Result<String, String> {
     let body = json!({"model": "built-in", "prompt": format!("Once upon a time number {i}"),
                       "max_tokens": 200, "temperature": i % 2, "seed": i, "stream": true,
                       "ignore_eos": true});
-    let mut connection = Connection::open(address).map_err(|error| error.to_string())?;
-    let sent = connection.send("POST", "/v1/completions", body.to_string().as_bytes());
-    sent.map_err(|error| error.to_string())?;
-    let (mut text, mut last) = (String::new(), None::<Instant>);
+    let begun = Instant::now();
+    let open = || {
+        let mut connection = Connection::open(address)?;
+        connection.send("POST", "/v1/completions", body.to_string().as_bytes())?;
+        Ok((connection.line()?, connection))
+    };
+    let (status, mut connection) = loop {
+        let (status, connection) = open().map_err(|error: io::Error| error.to_string())?;
+        let is_busy = [" 429 ", " 503 "].iter().any(|code| status.contains(code));
+        if !is_busy || begun.elapsed() > PATIENCE {
+            break (status, connection);
+        }
+        gaps.lock().unwrap().repeated += 1;
+        thread::sleep(AGAIN);
+    };
+    let (mut text, mut last, mut before) = (String::new(), None::<Instant>, status);
     loop {
-        let line = connection.line().map_err(|error| error.to_string())?;
-        let Some(data) = line.strip_prefix("data: ") else { continue };
+        let line = connection.line().map_err(|error| format!("{error} after {before}"))?;
+        let Some(data) = line.strip_prefix("data: ") else {
+            before.push_str(&line);
+            continue;
+        };
+        before.clear();
         if data == "[DONE]" {
             return Ok(text);
         }
