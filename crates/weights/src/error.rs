@@ -133,7 +133,8 @@ pub enum Problem {
         most: u64,
     },
     /// The file ends within a field.
-    #[error("the file ends inside {what}: {needed} bytes needed at offset {at}, {left} left")]
+    #[error("the file is cut inside {what} ({} of at least {} bytes): download it again",
+        at.saturating_add(*left), at.saturating_add(*needed))]
     Truncated {
         /// The field being read.
         what: String,

@@ -120,8 +120,16 @@ mod header {
         assert!(matches!(error.problem(), Problem::Truncated { .. }));
         assert_eq!(
             error.to_string(),
-            "cut: the file ends inside the number of metadata keys: 8 bytes needed at offset 16, \
-             4 left"
+            "cut: the file is cut inside the number of metadata keys (20 of at least 24 bytes): download it again"
+        );
+        // 26 keys of at least 14 bytes each behind the 24 bytes of the header
+        let error = Checkpoint::from_bytes(
+            "cut",
+            RawFile { key_count: Some(26), ..RawFile::valid() }.bytes()[..99].to_vec(),
+        );
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "cut: the file is cut inside the 26 metadata keys (99 of at least 388 bytes): download it again"
         );
     }
 }
@@ -172,8 +180,7 @@ mod keys {
             file,
             Problem::Truncated { .. },
             format!(
-                "the file ends inside the name of metadata key 0: {} bytes needed at offset 32, \
-                 64 left",
+                "the file is cut inside the name of metadata key 0 (96 of at least {} bytes): download it again",
                 u64::MAX
             ),
         );
@@ -223,9 +230,9 @@ mod keys {
         let file = RawFile::with_key(key("x", 8, &u64::MAX.to_le_bytes()));
         let error = open(&file).unwrap_err();
         assert!(matches!(error.problem(), Problem::Truncated { needed: u64::MAX, .. }));
-        assert!(error.to_string().starts_with(
-            "bad.gguf: the file ends inside metadata key \"x\": 18446744073709551615 bytes needed"
-        ));
+        assert!(
+            error.to_string().starts_with("bad.gguf: the file is cut inside metadata key \"x\" (")
+        );
     }
 
     /// The minimum size of the elements is compared with the file size before any is read.

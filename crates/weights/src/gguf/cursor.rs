@@ -4,6 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
+use super::limits::MAX_ENTRIES;
 use crate::{Array, Problem, Value, ValueType};
 
 /// Maximum nesting of arrays. Real files have none; the specification sets no limit.
@@ -39,6 +40,23 @@ impl<'a> Cursor<'a> {
                 at: self.at as u64,
                 left: self.left(),
             }),
+        }
+    }
+
+    /// Checks that `count` items of at least `least` bytes each can follow. `what` names them in the error.
+    pub(crate) fn expect_items(
+        &self,
+        count: u64,
+        least: u64,
+        what: &'static str,
+    ) -> Result<(), Problem> {
+        match count > MAX_ENTRIES {
+            true => Err(Problem::Count {
+                what,
+                found: count,
+                most: MAX_ENTRIES.min(self.left() / least),
+            }),
+            false => self.expect(count * least, format_args!("the {count} {what}")).map(drop),
         }
     }
 

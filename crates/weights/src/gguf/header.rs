@@ -4,8 +4,7 @@ use bytes::Bytes;
 
 use super::cursor::Cursor;
 use super::limits::{
-    ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC, MAX_ENTRIES, MAX_KEY_LEN, checked_name,
-    stated_alignment,
+    ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC, MAX_KEY_LEN, checked_name, stated_alignment,
 };
 use super::tensors::{self, TensorEntry};
 use crate::metadata::Entries;
@@ -27,10 +26,7 @@ impl Shard {
         check_version(file, &mut cursor)?;
         let tensor_count = cursor.u64(format_args!("the number of tensors"))?;
         let key_count = cursor.u64(format_args!("the number of metadata keys"))?;
-        let most = MAX_ENTRIES.min(cursor.left() / SHORTEST_KEY);
-        if key_count > most {
-            return Err(Problem::Count { what: "metadata keys", found: key_count, most });
-        }
+        cursor.expect_items(key_count, SHORTEST_KEY, "metadata keys")?;
 
         let mut metadata = Entries::default();
         for number in 0..key_count {

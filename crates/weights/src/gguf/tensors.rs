@@ -5,7 +5,7 @@ use pelton_quant::DType;
 
 use super::cursor::Cursor;
 use super::dtype::{dtype_of_id, supported};
-use super::limits::{MAX_DIMS, MAX_ENTRIES, MAX_TENSOR_NAME_LEN, checked_name};
+use super::limits::{MAX_DIMS, MAX_TENSOR_NAME_LEN, checked_name};
 use crate::Problem;
 
 /// Minimum size in bytes of a description: name, dimensions, type and offset of a vector.
@@ -66,10 +66,7 @@ pub(super) fn parse(
     count: u64,
     alignment: usize,
 ) -> Result<Vec<TensorEntry>, Problem> {
-    let most = MAX_ENTRIES.min(cursor.left() / SHORTEST_TENSOR);
-    if count > most {
-        return Err(Problem::Count { what: "tensors", found: count, most });
-    }
+    cursor.expect_items(count, SHORTEST_TENSOR, "tensors")?;
     let mut descriptions = Vec::new();
     for number in 0..count {
         descriptions.push(describe(cursor, number, alignment)?);
