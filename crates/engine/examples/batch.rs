@@ -2,11 +2,11 @@
 //!
 //! `cargo run --release -p pelton --example batch`
 
-use pelton::{Engine, Error, GenerateOptions, LoadOptions, ModelSource, Sampling};
+use pelton::{Engine, GenerateOptions, LoadOptions, ModelSource, Report, Sampling};
 
 const PROMPTS: [&str; 4] = ["The sky is", "Once upon a time", "One, two,", "The old man"];
 
-fn main() -> Result<(), Error> {
+fn main() -> Result<(), Report> {
     let engine = Engine::builder().build()?;
     let load = LoadOptions::default().max_concurrent(PROMPTS.len());
     let model = engine.load(ModelSource::BuiltIn, &load)?;

@@ -5,9 +5,9 @@
 use std::io::{Write, stdout};
 
 use pelton::chat::{Event, Message};
-use pelton::{Engine, Error, LoadOptions, ModelSource};
+use pelton::{Engine, LoadOptions, ModelSource, Report};
 
-fn main() -> Result<(), Error> {
+fn main() -> Result<(), Report> {
     // a GPU if there is one, or else the CPU
     let engine = Engine::builder().build()?;
     let source = std::env::args().nth(1).map_or(ModelSource::BuiltIn, ModelSource::from);

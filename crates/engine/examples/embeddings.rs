@@ -2,11 +2,11 @@
 //!
 //! `cargo run --release -p pelton --example embeddings MODEL.gguf`
 
-use pelton::{EmbedOptions, Engine, Error, LoadOptions, Prompt};
+use pelton::{EmbedOptions, Engine, LoadOptions, Prompt, Report};
 
 const TEXTS: [&str; 3] = ["The sky is blue.", "The sea is blue.", "He repaired the engine."];
 
-fn main() -> Result<(), Error> {
+fn main() -> Result<(), Report> {
     let Some(path) = std::env::args().nth(1) else {
         eprintln!("usage: embeddings MODEL.gguf, of an embedding model such as bge-small");
         return Ok(());

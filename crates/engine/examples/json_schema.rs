@@ -2,10 +2,8 @@
 //!
 //! `cargo run --release -p pelton --example json_schema`
 
-use std::error::Error;
-
 use pelton::chat::{Chat, Message};
-use pelton::{Constraint, Engine, GenerateOptions, LoadOptions, ModelSource, Sampling};
+use pelton::{Constraint, Engine, GenerateOptions, LoadOptions, ModelSource, Report, Sampling};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -15,7 +13,7 @@ struct Person {
     age: u32,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Report> {
     let engine = Engine::builder().build()?;
     let model = engine.load(ModelSource::BuiltIn, &LoadOptions::default())?;
     let schema = json!({

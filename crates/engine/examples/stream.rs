@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p pelton --example stream`
 
-use pelton::{Engine, Error, GenerateOptions, LoadOptions, ModelSource, Sampling};
+use pelton::{Engine, GenerateOptions, LoadOptions, ModelSource, Report, Sampling};
 
-fn main() -> Result<(), Error> {
+fn main() -> Result<(), Report> {
     let engine = Engine::builder().build()?;
     let model = engine.load(ModelSource::BuiltIn, &LoadOptions::default())?;
     let options = GenerateOptions::default()

@@ -3,7 +3,7 @@
 //! `cargo run --release -p pelton --example tools`
 
 use pelton::chat::{Chat, ChatOptions, Message, ToolChoice};
-use pelton::{Engine, Error, GenerateOptions, LoadOptions, ModelSource, Sampling};
+use pelton::{Engine, GenerateOptions, LoadOptions, ModelSource, Report, Sampling};
 use serde_json::{Value, json};
 
 fn weather(arguments: &str) -> String {
@@ -11,7 +11,7 @@ fn weather(arguments: &str) -> String {
     format!("18 degrees and sunny in {}", arguments["city"].as_str().unwrap_or("an unknown place"))
 }
 
-fn main() -> Result<(), Error> {
+fn main() -> Result<(), Report> {
     let engine = Engine::builder().build()?;
     let model = engine.load(ModelSource::BuiltIn, &LoadOptions::default())?;
     let mut chat = Chat::new(vec![Message::new("user", "What is the weather in Paris?")]);

@@ -1,6 +1,6 @@
 //! Loading of models.
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use pelton_graph::{Backend, Plan};
 use pelton_place::{DeviceShare, Placement};
@@ -8,10 +8,10 @@ use pelton_weights::Checkpoint;
 
 use crate::{
     Device, Error, LoadOptions, Model, ModelSource, SpeechModel, SpeechOptions,
-    built_in::{built_in, built_in_speech},
     model::placement::{self, Devices},
     more_gpus::MoreGpus,
     rates::KnownRates,
+    sources,
 };
 
 /// A device, on which models are loaded.
@@ -66,6 +66,7 @@ impl EngineBuilder {
     ///
     /// If the device is a GPU and there is none, or it lacks what every kernel needs.
     pub fn build(self) -> Result<Engine, Error> {
+        warn_if_unoptimized();
         let threads = self.threads.unwrap_or_else(pelton_cpu::default_threads).max(1);
         let (devices, no_gpu) = self.device.open(threads, self.repack)?;
         let device = match devices.main().name() {
@@ -131,6 +132,9 @@ impl Engine {
 
     /// Loads a model. [`LoadOptions::progress`] sets a function that follows the load.
     ///
+    /// The feature `hub` lets the source be a name such as `qwen3:0.6b` or `Qwen/Qwen3-0.6B-GGUF:Q8_0`, where no file or
+    /// folder has it. Such a model is found on this machine or downloaded.
+    ///
     /// # Errors
     ///
     /// If the file or directory is not a sound model of a known architecture, or its vocabulary is
@@ -141,7 +145,7 @@ impl Engine {
         source: impl Into<ModelSource>,
         options: &LoadOptions,
     ) -> Result<Model, Error> {
-        let model = Model::load(&self.devices, opened(source.into())?, options)?;
+        let model = Model::load(&self.devices, sources::text(source.into())?.1, options)?;
         let device = self.device_of(model.placement());
         Ok(model.on(device))
     }
@@ -157,7 +161,7 @@ impl Engine {
         source: impl Into<ModelSource>,
         options: &LoadOptions,
     ) -> Result<Placement, Error> {
-        placement::explain(&self.devices, &opened(source.into())?, options)
+        placement::explain(&self.devices, &sources::text(source.into())?.1, options)
     }
 
     /// The names of the devices whose rates are not known yet: a [`Placement`] with one of them predicts no speed. Drivers in
@@ -217,10 +221,7 @@ impl Engine {
         source: impl Into<ModelSource>,
         options: &SpeechOptions,
     ) -> Result<SpeechModel, Error> {
-        let checkpoint = match source.into() {
-            ModelSource::Path(path) => Checkpoint::open(path)?,
-            ModelSource::BuiltIn => built_in_speech()?,
-        };
+        let checkpoint = sources::speech(source.into())?;
         SpeechModel::load(self.devices.main().as_ref(), checkpoint, options)
     }
 
@@ -255,10 +256,15 @@ impl Engine {
     }
 }
 
-fn opened(source: ModelSource) -> Result<Checkpoint, Error> {
-    match source {
-        ModelSource::Path(path) => Ok(Checkpoint::open(path)?),
-        ModelSource::BuiltIn => built_in(),
+/// Says once on standard error that the kernels are built without optimization, which makes them many times slower.
+fn warn_if_unoptimized() {
+    static ONCE: Once = Once::new();
+    if cfg!(unoptimized) {
+        ONCE.call_once(|| {
+            eprintln!(
+                "pelton: this is a debug build, which is many times slower: build with --release"
+            );
+        });
     }
 }
 

@@ -2,10 +2,12 @@
 
 mod kind;
 mod kind_of;
+mod report;
 
 use std::{io, path::PathBuf, time::Duration};
 
 pub use kind::ErrorKind;
+pub use report::Report;
 
 /// Why a model could not be loaded, or a request not be answered.
 ///
@@ -38,6 +40,11 @@ pub enum Error {
     /// An option of a transcription is out of its range, or the model cannot do what it asks for.
     #[error("{0}")]
     Transcription(String),
+
+    /// A name of a model that no file has, and that the hub does not find or download. Without the feature `hub` no name is
+    /// known.
+    #[error("{0}")]
+    Name(String),
 
     /// A chat was given to a model whose file has no chat template.
     #[error("{file}: the file has no chat template, expected one or a template of the caller")]

@@ -63,6 +63,7 @@ mod rates;
 mod results;
 mod schedule;
 mod session;
+mod sources;
 pub mod speech;
 
 pub use api::{
@@ -74,7 +75,7 @@ pub use api::{
 };
 pub use device::Device;
 pub use engine::{Engine, EngineBuilder};
-pub use error::{Error, ErrorKind};
+pub use error::{Error, ErrorKind, Report};
 pub use model::{Model, SamplingDefaults, Summary};
 pub use pelton_constraint::{Constraint, Error as ConstraintError};
 pub use pelton_cpu::default_threads;

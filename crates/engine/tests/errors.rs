@@ -37,3 +37,29 @@ fn kinds_and_sources_of_loads_and_requests() {
     assert_eq!(refused("a", options().effort(0.5)), ErrorKind::InvalidInput);
     assert_eq!(model.pooling().unwrap_err().kind(), ErrorKind::Unsupported);
 }
+
+/// An error of `main` is a sentence with its causes, each of them once.
+#[test]
+fn a_report_is_a_sentence() {
+    #[derive(Debug)]
+    struct Outer(std::io::Error);
+
+    impl std::fmt::Display for Outer {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("the file could not be read")
+        }
+    }
+
+    impl std::error::Error for Outer {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    let cause = || std::io::Error::other("the disk is gone");
+    let report = pelton::Report::from(Outer(cause()));
+    assert_eq!(format!("{report:?}"), "the file could not be read: the disk is gone");
+    let report = pelton::Report::from(pelton::Error::Spawn(cause()));
+    let text = format!("{report:?}");
+    assert_eq!(text, "the thread that runs the model could not be started: the disk is gone");
+}

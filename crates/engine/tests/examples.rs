@@ -37,6 +37,20 @@ fn chat() {
     assert!(answer("What is 4 plus 4?").contains('8'), "{text}");
 }
 
+/// An error of `main` is a sentence.
+#[test]
+fn errors_are_sentences() {
+    let test = env::current_exe().unwrap();
+    let folder = test.parent().and_then(Path::parent).unwrap().join("examples");
+    let output = Command::new(folder.join("chat")).arg("nothing.gguf").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("Error: nothing.gguf: cannot be read: ") && !said.contains('{'),
+        "{said}"
+    );
+}
+
 #[test]
 fn stream() {
     let text = output("stream", &[]);

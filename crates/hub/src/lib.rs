@@ -10,14 +10,8 @@
 //! # fn main() -> Result<(), pelton_hub::Error> {
 //! let hub = Hub::new(Settings::from_environment()?)?;
 //! let reference: Reference = "Qwen/Qwen3-0.6B-GGUF:Q8_0".parse()?;
-//! let model = match hub.find(&reference, None) {
-//!     Some(model) => model,
-//!     None => {
-//!         let plan = hub.plan(&reference, None, &Cancel::default())?;
-//!         let report = &mut |p: &pelton_hub::Progress| eprintln!("{} of {} bytes", p.done, p.total);
-//!         hub.fetch(&plan, report, &Cancel::default())?
-//!     }
-//! };
+//! let report = &mut |p: &pelton_hub::Progress| eprintln!("{} of {} bytes", p.done, p.total);
+//! let model = hub.get(&reference, None, report, &Cancel::default())?;
 //! println!("{}", model.path.display());
 //! # Ok(())
 //! # }

@@ -102,6 +102,23 @@ impl Hub {
         local::list(&self.settings)
     }
 
+    /// The model of a name: found on this machine, or else downloaded. `report` is called as by [`fetch`](Self::fetch).
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan) and [`fetch`](Self::fetch).
+    pub fn get(
+        &self,
+        reference: &Reference,
+        budget: Option<u64>,
+        report: &mut dyn FnMut(&Progress),
+        cancel: &Cancel,
+    ) -> Result<Model> {
+        match self.find(reference, budget) {
+            Some(model) => Ok(model),
+            None => self.fetch(&self.plan(reference, budget, cancel)?, report, cancel),
+        }
+    }
+
     /// The folders in which models are looked for and that exist, in words.
     pub fn searched(&self) -> String {
         local::searched(&self.settings)

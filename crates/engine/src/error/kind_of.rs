@@ -31,6 +31,7 @@ impl Error {
             | Self::Output { .. }
             | Self::Labels { .. }
             | Self::NoGpu => ErrorKind::Unsupported,
+            Self::Name(_) => ErrorKind::NotFound,
             Self::Audio(error) => of_audio(error),
             Self::Chat(_)
             | Self::Transcription(_)

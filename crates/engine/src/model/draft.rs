@@ -1,6 +1,6 @@
 //! The load of a draft model.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use pelton_graph::{Backend, BuildOptions, Effort, Limits, OutputKind, Plan, pages_for};
 use pelton_tokenizer::Tokenizer;
@@ -9,10 +9,10 @@ use pelton_weights::Checkpoint;
 use super::vocabulary::used_tokens;
 use crate::{
     Error,
-    api::{DraftSource, LoadOptions, ModelSource, Speculation},
-    built_in::built_in,
+    api::{DraftSource, LoadOptions, Speculation},
     kv::{KvCache, wanted_context},
     schedule::{DraftModel, HeadModel, Resources, Runner},
+    sources,
 };
 
 /// The most rows of a pass of a head: their hidden states come from the host.
@@ -39,8 +39,7 @@ pub(super) fn load(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Option<DraftModel>, Error> {
     let (file, checkpoint) = match source {
-        DraftSource::Model(ModelSource::Path(path)) => (path.clone(), Checkpoint::open(path)?),
-        DraftSource::Model(ModelSource::BuiltIn) => (PathBuf::from("built-in"), built_in()?),
+        DraftSource::Model(source) => sources::text(source.clone())?,
         DraftSource::Effort(_) | DraftSource::Head => return Ok(None),
     };
     let fail =

@@ -1,0 +1,98 @@
+//! The files of a source: a path, or the name of a model where the feature `hub` is on.
+
+#[cfg(any(test, not(feature = "hub")))]
+use std::path::Path;
+use std::path::PathBuf;
+
+use pelton_weights::Checkpoint;
+
+use crate::{
+    api::ModelSource,
+    built_in::{built_in, built_in_speech},
+    error::Error,
+};
+
+/// The checkpoint of a model of text, with its file.
+pub(crate) fn text(source: ModelSource) -> Result<(PathBuf, Checkpoint), Error> {
+    match source {
+        ModelSource::Path(path) => opened(path),
+        ModelSource::BuiltIn => Ok(("built-in".into(), built_in()?)),
+    }
+}
+
+/// The checkpoint of a model of speech.
+pub(crate) fn speech(source: ModelSource) -> Result<Checkpoint, Error> {
+    match source {
+        ModelSource::Path(path) => opened(path).map(|(_, checkpoint)| checkpoint),
+        ModelSource::BuiltIn => built_in_speech(),
+    }
+}
+
+fn opened(path: PathBuf) -> Result<(PathBuf, Checkpoint), Error> {
+    let path = if path.exists() { path } else { named(path)? };
+    let checkpoint = Checkpoint::open(&path)?;
+    Ok((path, checkpoint))
+}
+
+/// The path of the model that a name means; a path that is no name stays as it is.
+#[cfg(feature = "hub")]
+fn named(path: PathBuf) -> Result<PathBuf, Error> {
+    use pelton_hub::{Cancel, Hub, Reference, Settings};
+
+    /// The part of the free memory that a model may take, where several files of it have different sizes.
+    const SHARE: f64 = 0.7;
+
+    let Some(reference) = path.to_str().and_then(Reference::of_word) else { return Ok(path) };
+    let free = pelton_cpu::SystemMemory::read().available;
+    let budget = free.map(|bytes| (bytes as f64 * SHARE) as u64);
+    let model = Settings::from_environment()
+        .and_then(Hub::new)
+        .and_then(|hub| hub.get(&reference, budget, &mut |_| {}, &Cancel::default()));
+    Ok(model.map_err(|error| Error::Name(error.to_string()))?.path)
+}
+
+#[cfg(not(feature = "hub"))]
+fn named(path: PathBuf) -> Result<PathBuf, Error> {
+    if is_name(&path) { Err(without_hub(&path)) } else { Ok(path) }
+}
+
+/// Whether a path has the form of a name, so that it is none of a file: no ending of a model file, no start of a path.
+#[cfg(any(test, not(feature = "hub")))]
+fn is_name(path: &Path) -> bool {
+    const ENDINGS: [&str; 3] = ["gguf", "safetensors", "bin"];
+    let Some(word) = path.to_str() else { return false };
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    !word.is_empty()
+        && !word.contains(|c: char| c.is_whitespace() || c == '\\')
+        && !word.starts_with(['.', '/', '~'])
+        && (word.starts_with("hf.co/") || word.contains("://") || word.matches('/').count() < 2)
+        && !ENDINGS.contains(&ending.to_ascii_lowercase().as_str())
+}
+
+#[cfg(any(test, not(feature = "hub")))]
+fn without_hub(path: &Path) -> Error {
+    Error::Name(format!(
+        "{}: there is no such file or folder; a name of a model needs the feature \"hub\" of the crate pelton",
+        path.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_need_the_feature() {
+        for name in ["qwen3:0.6b", "mistral", "Qwen/Qwen3-0.6B-GGUF:Q8_0", "hf.co/o/n"] {
+            assert!(is_name(Path::new(name)), "{name}");
+        }
+        for path in ["", "a b", "m.gguf", "M.GGUF", "./m", "/m", "~/m", "a/b/c", "C:\\m"] {
+            assert!(!is_name(Path::new(path)), "{path}");
+        }
+        let error = without_hub(Path::new("mistral"));
+        assert_eq!(error.kind(), crate::ErrorKind::NotFound);
+        assert!(
+            error.to_string().starts_with("mistral: ") && error.to_string().contains("\"hub\"")
+        );
+    }
+}
