@@ -45,7 +45,7 @@ impl DefaultArgs {
         let bias = |&(token, bias): &(u32, f32)| LogitBias::new(token, bias);
         defaults.logit_bias = self.logit_bias.iter().map(bias).collect();
         defaults.constraint = self.constraint.constraint()?;
-        defaults.kwargs = self.chat_template_kwargs.iter().cloned().flatten().collect();
+        defaults.kwargs = self.chat_template_kwargs.iter().flat_map(|map| map.clone()).collect();
         Ok(defaults)
     }
 }

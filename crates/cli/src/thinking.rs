@@ -22,7 +22,7 @@ pub(crate) struct ThinkArgs {
 impl ThinkArgs {
     /// The variables of the template.
     pub(crate) fn kwargs(&self) -> Map<String, Value> {
-        self.chat_template_kwargs.iter().cloned().flatten().collect()
+        self.chat_template_kwargs.iter().flat_map(|map| map.clone()).collect()
     }
 
     /// Sets what the flags say.

@@ -116,7 +116,7 @@ fn options(text: &str) -> Vec<String> {
 }
 
 /// The command that a sentence names in backquotes before an option; the table's own without one.
-fn named<'a>(sentence: &str, command: &'a str) -> Vec<String> {
+fn named(sentence: &str, command: &str) -> Vec<String> {
     let mut all = vec![command.to_owned()];
     for part in sentence.split("`pelton ").skip(1) {
         all.extend(part.split([' ', '`']).next().map(str::to_owned));

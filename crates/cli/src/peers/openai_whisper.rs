@@ -1,7 +1,7 @@
 //! The options of OpenAI's `whisper` and of `whisper-ctranslate2` (faster-whisper), for `pelton transcribe`. Pelton has
 //! most of them under the same names, with hyphens.
 
-use super::{Peer, Row, by, convert, is, noted, refused, speech};
+use super::{Fate, Peer, Row, Takes, by, convert, is, noted, refused, speech};
 
 pub(super) const PEER: Peer = Peer { name: "whisper", commands: &["transcribe"], tables: &[ROWS] };
 
@@ -68,7 +68,8 @@ const CTRANSLATE2_ROWS: &[Row] = &[
     is("--hotwords", "--hot-words"),
     by("--batched", batched, "--batch"),
     by("--batch_size", no_value, "--batch"),
-    by("--multilingual", convert::if_true, "--multilingual"),
+    // a flag of Pelton's own too
+    Row::new("--multilingual", Takes::Switch, Fate::By(convert::if_true, "--multilingual")),
     by("--vad_filter", convert::if_true, "--vad"),
     is("--vad_threshold", "--vad-threshold"),
     is("--vad_min_speech_duration_ms", "--vad-min-speech-duration-ms"),

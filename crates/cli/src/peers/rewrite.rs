@@ -394,7 +394,7 @@ fn values(
         (Takes::Value, None) => words.next().into_iter().collect(),
         (Takes::Two, None) => words.by_ref().take(2).collect(),
         (Takes::Switch, None) => {
-            let is_switch = |word: &OsString| SWITCHES.iter().any(|switch| word == *switch);
+            let is_switch = |word: &OsString| SWITCHES.iter().any(|s| word.eq_ignore_ascii_case(s));
             vec![words.next_if(is_switch).unwrap_or_else(|| "on".into())]
         }
         (Takes::List, None) => {

@@ -93,7 +93,7 @@ fn line_length(value: &str, own: &'static str) -> convert::Became {
 fn text_context(value: &str, own: &'static str) -> convert::Became {
     match value.parse::<i64>() {
         Ok(0) => convert::Became::Words(vec![own.to_owned()]),
-        Ok(number) if number < 0 || number >= 224 => convert::Became::Words(Vec::new()),
+        Ok(number) if !(0..224).contains(&number) => convert::Became::Words(Vec::new()),
         _ => convert::Became::Refused("--no-condition gives a window no text before it".to_owned()),
     }
 }
@@ -119,7 +119,7 @@ fn first_rule(value: &str, _: &'static str) -> convert::Became {
 /// The entropy of a text that is not poor: the default.
 fn entropy(value: &str, _: &'static str) -> convert::Became {
     match value.parse::<f64>() {
-        Ok(number) if number == 2.4 => convert::Became::Noted,
+        Ok(2.4) => convert::Became::Noted,
         _ => convert::Became::Refused(
             "--compression-ratio-threshold X tells texts that repeat themselves".to_owned(),
         ),

@@ -30,9 +30,11 @@ fn chat_with(input: &str, flags: &[&str]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// Standard error after its first line, which says what was loaded.
+/// Standard error after two lines, of the built-in model and of what was loaded.
 fn said(output: &Output) -> String {
     let text = String::from_utf8(output.stderr.clone()).unwrap();
+    let (note, text) = text.split_once('\n').unwrap();
+    assert!(note.starts_with("the built-in model is a demonstration"), "{note}");
     let (first, rest) = text.split_once('\n').unwrap();
     let parts = [" of weights and ", " of KV for a context of ", "; on cpu, 1 thread"];
     assert!(parts.iter().all(|part| first.contains(part)), "{first}");
@@ -163,9 +165,10 @@ fn what_is_refused() {
 fn the_effort_changes_during_a_chat() {
     let answer = |input: &str, flags: &[&str]| {
         let output = chat(input, flags);
-        // a line of what was loaded, and notes about the effort
+        // a line of the built-in model, one of what was loaded, and notes about the effort
         let notes = String::from_utf8(output.stderr.clone()).unwrap();
-        let is_known = |line: &str| line.contains(" of weights and ") || line.contains("effort");
+        let known = ["is a demonstration", " of weights and ", "effort"];
+        let is_known = |line: &str| known.iter().any(|part| line.contains(part));
         assert!(notes.lines().all(is_known), "{notes}");
         stdout(&output)
     };

@@ -74,7 +74,7 @@ fn run_never_answers_as_another_model() {
         ("hf.co/Qwen/Qwen3-0.6B-GGUF:Q8_0", "/api/models/Qwen/Qwen3-0.6B-GGUF/"),
         ("https://huggingface.co/Qwen/Qwen3-0.6B", "/api/models/Qwen/Qwen3-0.6B/"),
         ("qwen3", "/api/models/Qwen/Qwen3-8B-GGUF/"),
-        ("gpt4", "expected OWNER/NAME or one of"),
+        ("gpt4", "nor one of the short names: qwen3,"),
         (env!("CARGO_MANIFEST_DIR"), "config.json"),
     ] {
         let output = fed(&["run", model, "-n", "3"], "Once upon a time");

@@ -88,26 +88,18 @@ pub(super) fn odd_keyword(map: &Map<String, Value>) -> Option<(&'static str, Str
             let multiple = map.get("multipleOf")?;
             let bounds = NUMERIC.iter().filter_map(|key| map.get(*key));
             let is_inexact = bounds.clone().count() > 1 && bounds.clone().any(Value::is_f64);
-            let is_odd = is_inexact || is_rounded(multiple) || misses_constant(map, multiple);
+            let is_odd = is_inexact || is_rounded(multiple) || is_compared_in_floats(map, multiple);
             is_odd.then(|| ("multipleOf", multiple.to_string()))
         })
 }
 
-/// Whether the compiler finds a constant to be no multiple, by a quotient of floats, which is one.
-fn misses_constant(map: &Map<String, Value>, of: &Value) -> bool {
-    let Some((factor, digits)) = multiple(of) else { return false };
-    let step = f64::from(factor) / 10f64.powi(digits as i32);
+/// Whether the compiler would compare constants with multiples by quotients of floats, which has errors. Beside
+/// other schemas it may.
+fn is_compared_in_floats(map: &Map<String, Value>, multiple: &Value) -> bool {
     let listed = map.get("enum").and_then(Value::as_array).into_iter().flatten();
-    let numbers = map.get("const").into_iter().chain(listed).filter_map(Value::as_number);
-    let is_missed = |number: &Number| {
-        let is_one = Decimal::of(number).is_some_and(|value| is_multiple(&value, (factor, digits)));
-        let is_found = |value: f64| {
-            let count = value / step;
-            count.fract() == 0.0 && count * step == value
-        };
-        is_one && !number.as_f64().is_some_and(is_found)
-    };
-    numbers.into_iter().any(is_missed)
+    let mut numbers = map.get("const").into_iter().chain(listed).filter(|value| value.is_number());
+    numbers.any(|number| number.is_f64() || multiple.is_f64())
+        && !APPLICATORS.iter().any(|key| map.contains_key(*key))
 }
 
 /// The negative zero is zero.

@@ -18,6 +18,9 @@ pub(super) use wordpiece::WordPiece;
 /// Ids by the texts of tokens.
 pub(super) type Ids = HashMap<Box<str>, u32>;
 
+/// The texts of tokens, each with its id.
+type Texts = Vec<(Box<str>, u32)>;
+
 /// The longest token in bytes.
 const MAX_TOKEN: usize = 4096;
 
@@ -36,15 +39,9 @@ impl Model {
     ///
     /// # Errors
     /// If a key is missing, malformed or unknown.
-    pub(super) fn read(
-        node: Node<'_>,
-        tokens: usize,
-    ) -> Result<(Self, Vec<(Box<str>, u32)>), Error> {
-        let kind = match node.text("type")? {
-            Some(kind) => kind,
-            // Old files do not name it.
-            None => "BPE",
-        };
+    pub(super) fn read(node: Node<'_>, tokens: usize) -> Result<(Self, Texts), Error> {
+        // old files do not name it
+        let kind = node.text("type")?.unwrap_or("BPE");
         let model = match kind {
             "Unigram" => {
                 let (model, texts) = Unigram::read(&node, tokens)?;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::{MAX_TOKEN, unencodable};
+use super::{MAX_TOKEN, Texts, unencodable};
 use crate::Error;
 use crate::rules::node::Node;
 use crate::trie::Trie;
@@ -40,10 +40,7 @@ struct Best {
 impl Unigram {
     /// # Errors
     /// If a key is missing or malformed.
-    pub(super) fn read(
-        node: &Node<'_>,
-        tokens: usize,
-    ) -> Result<(Self, Vec<(Box<str>, u32)>), Error> {
+    pub(super) fn read(node: &Node<'_>, tokens: usize) -> Result<(Self, Texts), Error> {
         let vocab = node.list("vocab")?;
         let entry = |entry: &Value| {
             let [text, score] = entry.as_array()?.as_slice() else { return None };

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
-use super::contents::{Contents, kind, steps};
+use super::contents::{Contents, Vocab, kind, steps};
 use crate::hf::config::Config;
 use crate::hf::json::{Object, shown};
 use crate::hf::keys::Out;
@@ -55,7 +55,9 @@ pub(super) fn set(
     for (name, key) in KINDS {
         let id = match texts.get(name).and_then(|text| id_of(contents, text)) {
             Some(id) => Some(id),
-            None if *name == "unk" => config_id(config, name).or(contents.model.unk_id),
+            None if *name == "unk" => {
+                config_id(config, name).or(contents.model.unk_id).or_else(|| unknown_word(contents))
+            }
             None => config_id(config, name),
         };
         if let Some(id) = id {
@@ -74,6 +76,15 @@ pub(super) fn set(
     }
     set_further_ends(config, generation, ids.get("eos").copied(), out);
     Ok(())
+}
+
+/// The token of words without pieces, which WordPiece names within its model.
+fn unknown_word(contents: &Contents) -> Option<u32> {
+    let is_word_piece = contents.model.kind.as_deref() == Some("WordPiece");
+    let text = contents.model.unk_token.as_deref().filter(|_| is_word_piece)?;
+    let Vocab::Ids(ids) = &contents.model.vocab else { return None };
+    let (_, id) = ids.iter().find(|(token, _)| token == text)?;
+    u32::try_from(*id).ok()
 }
 
 /// Sets the tokens that end a text in addition to EOS, by `generation_config.json` or
