@@ -164,7 +164,7 @@ fn main() -> ExitCode {
         Command::Convert(args) => convert::run(args),
         Command::Quantize(args) => quantize::run(args),
         Command::Imatrix(args) => imatrix::run(args),
-        Command::Serve(args) => serve::run(*args).map(|()| ExitCode::SUCCESS),
+        Command::Serve(args) => serve::run(*args, &Cli::command()).map(|()| ExitCode::SUCCESS),
         Command::Effort(args) => effort_command::run(args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
         Command::Plan(args) => plan::run(&args).map(|()| ExitCode::SUCCESS),

@@ -169,7 +169,7 @@ fn cheap_instructions_end_at_the_deadline() {
     assert_eq!(sentence(&blocks, limits, true), "the chat template exceeds the limit of 1 seconds");
 }
 
-/// What makes many values at once.
+/// Values are made many at once.
 #[test]
 fn many_values_are_refused() {
     for source in [

@@ -205,27 +205,26 @@ struct Alone {
 }
 
 /// The arguments, with those of a configuration file before those of the command line.
-fn with_file(args: Args) -> Result<Args> {
+fn with_file(args: Args, root: &clap::Command) -> Result<Args> {
     let Some(file) = &args.config else { return Ok(args) };
     let command = Alone::command();
     let mut words: Vec<OsString> = vec!["pelton serve".into()];
-    let all = crate::Cli::command();
     // variables come before the file, which names the models
     let alone = vec!["pelton".into(), "serve".into()];
-    let variables = peers::rewritten(alone, &all, &|name| env::var_os(name)).words;
+    let variables = peers::rewritten(alone, root, &|name| env::var_os(name)).words;
     let is_option = |word: &OsString| word.to_string_lossy().starts_with("--");
     words.extend(variables.into_iter().filter(is_option));
     words.extend(file::words(file, &command)?);
-    let own = peers::rewritten(env::args_os().collect(), &all, &|_| None).words;
+    let own = peers::rewritten(env::args_os().collect(), root, &|_| None).words;
     words.extend(own.into_iter().skip_while(|word| word != "serve").skip(1));
     let alone = Alone::from_arg_matches(&command.get_matches_from(words))?;
     hub::configure(&alone.hub);
     Ok(alone.args)
 }
 
-pub(crate) fn run(args: Args) -> Result<()> {
+pub(crate) fn run(args: Args, root: &clap::Command) -> Result<()> {
     let format = args.log_format;
-    let args = with_file(args);
+    let args = with_file(args, root);
     logging::start_serving(LOG, args.as_ref().map_or(format, |args| args.log_format));
     let args = args?;
     let config = config(&args)?;

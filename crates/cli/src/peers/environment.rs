@@ -6,10 +6,10 @@ use std::{
 };
 
 use super::{
-    Row, Takes,
     convert::truth,
-    rewrite::{Walk, gives},
-    rows,
+    programs::rows,
+    table::{Row, Takes},
+    walk::{Walk, gives},
 };
 use crate::names;
 
@@ -61,7 +61,7 @@ pub(super) fn read(
 }
 
 /// The row of a variable whose value is no truth value.
-const WRONG: Row = super::by("", |_, _| super::convert::expected("1 or 0"), "");
+const WRONG: Row = super::table::by("", |_, _| super::convert::expected("1 or 0"), "");
 
 /// The letter of an option of Pelton that a command line may have in place of its name.
 fn letter(own: &str) -> Option<&'static str> {

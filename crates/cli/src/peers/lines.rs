@@ -4,7 +4,12 @@ use std::{collections::BTreeMap, ffi::OsString};
 
 use clap::CommandFactory;
 
-use super::{Fate, PEERS, Row, Takes, own::Own, rewritten};
+use super::{
+    own::Own,
+    programs::PEERS,
+    rewrite::rewritten,
+    table::{Fate, Row, Takes},
+};
 use crate::Cli;
 
 /// The command lines: a verdict, the line, and Pelton's words for it. `tests/fixtures/make_peers.py` writes the lines
@@ -140,7 +145,8 @@ fn hints_are_true() {
                 let Row { names, fate, .. } = row;
                 let (Fate::Refused(text) | Fate::Noted(text)) = fate else { continue };
                 // another row may stand before it
-                let first = names.split(' ').next().and_then(|name| super::row(command, name));
+                let first =
+                    names.split(' ').next().and_then(|name| super::programs::row(command, name));
                 if first.is_some_and(|first| !std::ptr::eq(first, row)) {
                     continue;
                 }
@@ -150,7 +156,7 @@ fn hints_are_true() {
                     .map(|found| Own::of(&[&root, found]))
                     .collect();
                 for option in options(text) {
-                    let is_theirs = super::row(command, &option).is_some();
+                    let is_theirs = super::programs::row(command, &option).is_some();
                     if !is_theirs && !owns.iter().any(|own| own.has(&option)) {
                         wrong.push(format!("{command} {names}: {option} in {text:?}"));
                     }
@@ -207,7 +213,7 @@ fn own_options_win() {
             let mut spellings = vec![format!("--{long}")];
             spellings.extend(argument.get_short().map(|letter| format!("-{letter}")));
             for spelling in spellings {
-                let Some(row) = super::row(name, &spelling) else { continue };
+                let Some(row) = super::programs::row(name, &spelling) else { continue };
                 let own = format!("--{long}");
                 let is_same = match row.fate {
                     Fate::Is(to) | Fate::By(_, to) | Fate::Flag(to) => {

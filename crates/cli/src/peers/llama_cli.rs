@@ -1,8 +1,10 @@
 //! llama-cli's own options, for `pelton run` and `pelton chat`.
 
 use super::{
-    Fate, Peer, Row, Takes::Switch, by, convert, flag, is, llama_common, llama_sampling, noted,
-    noted_flag, refused, refused_flag,
+    convert, llama_common, llama_sampling,
+    table::{
+        Fate, Peer, Row, Takes::Switch, by, flag, is, noted, noted_flag, refused, refused_flag,
+    },
 };
 
 pub(super) const RUN: Peer = Peer {

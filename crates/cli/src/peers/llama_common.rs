@@ -1,9 +1,12 @@
 //! The options that llama.cpp's programs have in common: the model, its memory and its devices.
 
 use super::{
-    Fate, Peer, Row,
-    Takes::{Nothing, Switch, Two, Value},
-    by, convert, flag, is, noted, noted_flag, refused, refused_flag,
+    convert,
+    table::{
+        Fate, Peer, Row,
+        Takes::{Nothing, Switch, Two, Value},
+        by, flag, is, noted, noted_flag, refused, refused_flag,
+    },
 };
 
 const ITSELF: &str = "Pelton chooses it by itself";

@@ -1,6 +1,9 @@
 //! The sampling options of llama.cpp's programs, which Pelton has for `run`, `chat` and `serve`.
 
-use super::{Row, by, convert, flag, is, noted_flag};
+use super::{
+    convert,
+    table::{Row, by, flag, is, noted_flag},
+};
 
 pub(super) const ROWS: &[Row] = &[
     by("--samplers", convert::samplers, "--samplers"),

@@ -1,9 +1,12 @@
 //! llama-server's own options, for `pelton serve`.
 
 use super::{
-    Fate, Peer, Row,
-    Takes::{Nothing, Switch},
-    by, convert, flag, is, llama_common, llama_sampling, noted, noted_flag, refused, refused_flag,
+    convert, llama_common, llama_sampling,
+    table::{
+        Fate, Peer, Row,
+        Takes::{Nothing, Switch},
+        by, flag, is, noted, noted_flag, refused, refused_flag,
+    },
 };
 
 const ITSELF: &str = "Pelton does this by itself";

@@ -1,13 +1,13 @@
 //! The options of llama.cpp's tools, for `bench`, `perplexity`, `imatrix`, `embed`, `tokenize`, `quantize` and
 //! `convert`.
 
-use std::ffi::OsString;
-
 use super::{
-    Fate, Peer, Row,
-    Takes::{Nothing, Value},
-    by, convert, flag, is, llama_common, noted, noted_flag, refused, refused_flag,
-    rewrite::Walk,
+    convert, llama_common,
+    table::{
+        Fate, Peer, Row,
+        Takes::{Nothing, Value},
+        by, flag, is, noted, noted_flag, refused, refused_flag,
+    },
 };
 
 const ITSELF: &str = "Pelton does this by itself";
@@ -77,19 +77,6 @@ const PERPLEXITY_ROWS: &[Row] = &[
     refused("--multiple-choice-tasks", TASKS),
     noted("-np --parallel", ITSELF),
 ];
-
-/// llama.cpp's file of logits is compared with where `--kl-divergence` stands too, and written otherwise.
-pub(super) fn divergence(options: &mut Vec<OsString>) {
-    let is_flag = |word: &OsString| word == "--base";
-    if !options.iter().any(is_flag) {
-        return;
-    }
-    let file = |word: &OsString| Some(word.to_str()?.strip_prefix("--save-base=")?.to_owned());
-    if let Some(path) = options.iter().find_map(file) {
-        options.retain(|word| !is_flag(word) && file(word).is_none());
-        options.push(format!("--base={path}").into());
-    }
-}
 
 pub(super) const IMATRIX: Peer = Peer {
     name: "llama-imatrix",
@@ -237,24 +224,6 @@ fn tensor_type(value: &str, own: &'static str) -> convert::Became {
             "--override TENSOR=TYPE names tensors by their names, in which * stands for any characters"
                 .to_owned(),
         ),
-    }
-}
-
-/// llama-quantize's last argument is a number of threads.
-pub(super) fn quantize_arguments(walk: &mut Walk) {
-    let count = walk.positionals.len() + walk.models.len();
-    let threads = walk.positionals.last().and_then(|word| word.to_str()?.parse::<u16>().ok());
-    let before = count.checked_sub(2).and_then(|at| walk.positionals.get(at));
-    let is_type = |word: &OsString| {
-        word.to_str().is_some_and(|text| pelton::weights::Quantize::from_name(text).is_some())
-    };
-    if let Some(threads) = threads
-        && (count == 4 || count == 3 && before.is_some_and(is_type))
-        && !walk.gives("--threads")
-        && !walk.gives("-t")
-    {
-        walk.positionals.pop();
-        walk.options.push(format!("--threads={threads}").into());
     }
 }
 

@@ -1,9 +1,12 @@
 //! Ollama's options and environment variables, for `run`, `chat`, `show`, `pull` and `serve`.
 
 use super::{
-    Fate, Peer, Row,
-    Takes::{Switch, Value},
-    by, convert, noted, noted_flag, refused, refused_flag,
+    convert,
+    table::{
+        Fate, Peer, Row,
+        Takes::{Switch, Value},
+        by, noted, noted_flag, refused, refused_flag,
+    },
 };
 
 /// Commands that Pelton has not, with the nearest thing.

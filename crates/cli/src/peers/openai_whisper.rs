@@ -1,7 +1,10 @@
 //! The options of OpenAI's `whisper` and of `whisper-ctranslate2` (faster-whisper), for `pelton transcribe`. Pelton has
 //! most of them under the same names, with hyphens.
 
-use super::{Fate, Peer, Row, Takes, by, convert, is, noted, refused, speech};
+use super::{
+    convert, speech,
+    table::{Fate, Peer, Row, Takes, by, is, noted, refused},
+};
 
 pub(super) const PEER: Peer = Peer { name: "whisper", commands: &["transcribe"], tables: &[ROWS] };
 

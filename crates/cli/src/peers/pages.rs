@@ -1,6 +1,9 @@
 //! The pages for users of other programs, made from the tables.
 
-use super::{Fate, PEERS, Peer, Row};
+use super::{
+    programs::PEERS,
+    table::{Fate, Peer, Row},
+};
 
 /// A page: its file, its title, its introduction, and the programs.
 type Page = (&'static str, &'static str, &'static str, &'static [&'static str]);

@@ -1,8 +1,11 @@
 //! The options of `vllm serve`, for `pelton serve`.
 
 use super::{
-    Fate, Peer, Row, Takes, Takes::Switch, by, convert, flag, is, noted, noted_flag, refused,
-    refused_flag,
+    convert,
+    table::{
+        Fate, Peer, Row, Takes, Takes::Switch, by, flag, is, noted, noted_flag, refused,
+        refused_flag,
+    },
 };
 
 pub(super) const PEER: Peer =

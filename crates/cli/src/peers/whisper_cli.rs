@@ -1,8 +1,8 @@
 //! whisper-cli's options, for `pelton transcribe`.
 
 use super::{
-    Peer, Row, Takes, by, convert, flag, is, noted, noted_flag, openai_whisper, refused,
-    refused_flag, speech,
+    convert, openai_whisper, speech,
+    table::{Peer, Row, Takes, by, flag, is, noted, noted_flag, refused, refused_flag},
 };
 
 pub(super) const PEER: Peer =
@@ -16,9 +16,9 @@ const ROWS: &[Row] = &[
     by("--file", |value, _| convert::Became::Argument(value.to_owned()), ""),
     by("-t --threads", convert::positive, "--threads"),
     noted("-p --processors", "--batch N decodes N parts at a time"),
-    by("-ot --offset-t", speech::milliseconds, speech::OFFSET),
+    by("-ot --offset-t", speech::milliseconds, super::table::OFFSET),
     refused("-on --offset-n", "segments count from the first one"),
-    by("-d --duration", speech::milliseconds, speech::DURATION),
+    by("-d --duration", speech::milliseconds, super::table::DURATION),
     by("-mc --max-context", text_context, "--no-condition"),
     by("-ml --max-len", line_length, "--max-line-width"),
     noted_flag("-sow --split-on-word", "lines are split between words"),
@@ -60,7 +60,7 @@ const ROWS: &[Row] = &[
     is("--prompt", "--prompt"),
     flag("--carry-initial-prompt", "--carry-initial-prompt"),
     noted("-oved --ov-e-device", "OpenVINO is not used"),
-    Row::new("-dtw --dtw", Takes::Value, super::Fate::Flag("--words")),
+    Row::new("-dtw --dtw", Takes::Value, super::table::Fate::Flag("--words")),
     noted_flag("-ls --log-score", "--format json has the log-probability of each segment"),
     flag("-ng --no-gpu", "--device=cpu"),
     by("-dev --device", convert::gpu_number, "--device"),

@@ -247,33 +247,6 @@ fn one_call_of_two() {
     // tokens without an alternative come in one pass: the second call may be computed, and is not counted
     let (_, _, single) = reply(&server, written(&one(1), json!({})));
     assert!(less <= single && single < all, "{less}, {single} and {all} tokens");
-
-    // the same by the other dialects
-    let grammar = format!("root ::= {}", Value::from(two));
-    let mut body = json!({"model": "built-in", "max_tokens": 300, "messages": [user("Go.")],
-        "grammar": grammar, "tools": [{"name": "f", "input_schema": {"type": "object"}}]});
-    for (disable, count) in [(false, 2), (true, 1)] {
-        body["tool_choice"] = json!({"type": "auto", "disable_parallel_tool_use": disable});
-        body["stream"] = false.into();
-        let whole = server.post("/v1/messages", &body).ok();
-        let is_call = |block: &&Value| block["type"] == "tool_use";
-        let calls = whole["content"].as_array().unwrap().iter().filter(is_call).count();
-        assert_eq!((calls, &whole["stop_reason"]), (count, &json!("tool_use")), "{whole}");
-        body["stream"] = true.into();
-        let stream = server.post("/v1/messages", &body).body;
-        assert_eq!(stream.matches("\"type\":\"tool_use\"").count(), count, "{stream}");
-        assert!(stream.contains("\"stop_reason\":\"tool_use\""), "{stream}");
-    }
-    let tool = json!({"type": "function", "name": "f", "parameters": {"type": "object"}});
-    let mut body = json!({"model": "built-in", "max_output_tokens": 300, "input": "Go.",
-        "grammar": grammar, "tools": [tool]});
-    for (parallel, count) in [(true, 2), (false, 1)] {
-        body["parallel_tool_calls"] = parallel.into();
-        let whole = server.post("/v1/responses", &body).ok();
-        let is_call = |item: &&Value| item["type"] == "function_call";
-        let calls = whole["output"].as_array().unwrap().iter().filter(is_call).count();
-        assert_eq!(calls, count, "{whole}");
-    }
 }
 
 /// A model that ends its answer while it thinks.

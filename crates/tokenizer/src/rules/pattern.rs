@@ -25,8 +25,8 @@ const MAX_AUTOMATON: usize = 8 << 20;
 /// that follows.
 const SPACES: &str = r"|\s+(?!\S)|\s+";
 
-/// A pattern that needs quadratic time in a number's length, and one that finds the same numbers.
-const THOUSANDS: (&str, &str) = (r"\d{1,3}(?=(?:\d{3})*\b)", r"\d+\b");
+/// A pattern that needs quadratic time in a number's length, and one that finds its numbers and those within words.
+const THOUSANDS: (&str, &str) = (r"\d{1,3}(?=(?:\d{3})*\b)", r"\d+");
 
 /// The longest time that look-around may take on a piece of text.
 const MAX_TIME: Duration = Duration::from_secs(5);
@@ -85,7 +85,8 @@ impl Pattern {
             return Ok(Self::Words(regex));
         }
         if pattern == THOUSANDS.0 {
-            return automaton(&[THOUSANDS.1]).map(Self::Thousands);
+            return automaton(&[&format!(r"\d+[[{}]--\d]", onig::WORD), THOUSANDS.1])
+                .map(Self::Thousands);
         }
         let Translated { pattern, regular } = onig::translate(pattern)?;
         if regular {
@@ -136,7 +137,8 @@ impl Pattern {
                 }
             }
             Self::Thousands(regex) => {
-                for found in regex.find_iter(text) {
+                // the first pattern is a number within a word
+                for found in regex.find_iter(text).filter(|found| found.pattern().as_usize() == 1) {
                     let mut start = found.start();
                     thousands(&text[found.range()], &mut |group| {
                         let range = start..start + group.len();

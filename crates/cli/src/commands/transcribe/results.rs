@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use pelton::speech::{Format, Segment, WriteOptions, write};
 
-use super::{Args, STDIN};
+use super::args::{Args, STDIN};
 use crate::{interrupt::Flag, new_file::NewFile, output};
 
 /// The files of the results of an audio file, one for each format; none for standard output.

@@ -64,7 +64,7 @@ fn is_byte_level(contents: &Contents) -> bool {
     let kinds = steps(&contents.normalizer);
     let normalizer = kinds.len() == forms.len()
         && kinds.iter().zip(forms).all(|(step, form)| **step == json!({"type": form}));
-    // With a token for each byte no text is unknown.
+    // no text is unknown where each byte has a token
     let letters = ids.iter().filter(|(text, _)| special::is_byte_letter(text)).count();
     let decoder = matches!(steps(&contents.decoder).as_slice(), [step] if pre::is_byte_level(step));
     let known_bytes = letters == 256 || model.unk_token.is_none();
@@ -117,10 +117,10 @@ fn is_bert(contents: &Contents) -> bool {
         }),
         _ => false,
     };
-    let decoder = |cleanup: bool| json!({"type": "WordPiece", "prefix": "##", "cleanup": cleanup});
+    let decoder = json!({"type": "WordPiece", "prefix": "##", "cleanup": false});
     normalizer
         && contents.pre_tokenizer == json!({"type": "BertPreTokenizer"})
-        && [decoder(true), decoder(false)].contains(&contents.decoder)
+        && contents.decoder == decoder
         && model.continuing_subword_prefix.as_deref() == Some("##")
         && model.max_input_chars_per_word == Some(100)
 }
