@@ -1,6 +1,7 @@
 //! Incremental decoding of tokens to complete characters.
 
 use crate::Tokenizer;
+use crate::position::Position;
 
 /// State of incremental decoding.
 ///
@@ -12,19 +13,6 @@ pub struct DecodeState {
     pending: Vec<u8>,
     special: bool,
     position: Position,
-}
-
-/// The position in a text that is decoded token by token.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Position {
-    /// Whether a token precedes the next one.
-    pub(crate) begun: bool,
-    /// Whether the text has a character, so that no further one is removed at its beginning.
-    pub(crate) open: bool,
-    /// How often a character was removed at the beginning.
-    pub(crate) removed: usize,
-    /// Whether a space precedes the next token.
-    pub(crate) space: bool,
 }
 
 impl DecodeState {

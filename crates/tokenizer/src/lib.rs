@@ -13,6 +13,7 @@ mod decode;
 mod error;
 mod lexicon;
 mod merge;
+mod position;
 mod pretokenize;
 mod rules;
 mod special;

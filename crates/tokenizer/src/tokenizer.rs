@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use pelton_weights::Metadata;
 
 use crate::bpe::Bpe;
-use crate::decode::Position;
 use crate::lexicon::{Alphabet, Lexicon, NO_TOKEN, SPACE_MARK};
 use crate::merge::Merger;
+use crate::position::Position;
 use crate::pretokenize::{self, Row};
 use crate::rules::{Form, Rules as FileRules};
 use crate::special::{self, Fragment, Special, Specials};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use hashbrown::HashMap;
 use serde_json::Value;
 
-use super::Ids;
+use super::shared::Ids;
 use crate::Error;
 use crate::merge::{Join, Merger, Symbol};
 use crate::rules::node::Node;

@@ -1,12 +1,13 @@
 //! Models of `tokenizer.json`: from a word to ids.
 
 mod bpe;
+mod shared;
 mod unigram;
 mod wordpiece;
 
-use hashbrown::HashMap;
 use serde_json::Value;
 
+use self::shared::{Ids, MAX_TOKEN, Texts, unencodable};
 use super::node::Node;
 use crate::Error;
 use crate::merge::Merger;
@@ -14,15 +15,6 @@ use crate::merge::Merger;
 pub(super) use bpe::Bpe;
 pub(super) use unigram::Unigram;
 pub(super) use wordpiece::WordPiece;
-
-/// Ids by the texts of tokens.
-pub(super) type Ids = HashMap<Box<str>, u32>;
-
-/// The texts of tokens, each with its id.
-type Texts = Vec<(Box<str>, u32)>;
-
-/// The longest token in bytes.
-const MAX_TOKEN: usize = 4096;
 
 /// A model.
 #[derive(Debug)]
@@ -88,10 +80,6 @@ impl Model {
             }
         }
     }
-}
-
-fn unencodable(text: &str) -> Error {
-    Error::Unencodable { text: text.chars().take(40).collect() }
 }
 
 /// Reads an object of ids by token.

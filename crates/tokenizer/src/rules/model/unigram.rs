@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::{MAX_TOKEN, Texts, unencodable};
+use super::shared::{MAX_TOKEN, Texts, unencodable};
 use crate::Error;
 use crate::rules::node::Node;
 use crate::trie::Trie;

@@ -1,6 +1,6 @@
 //! WordPiece: longest match first.
 
-use super::{Ids, unencodable};
+use super::shared::{Ids, unencodable};
 use crate::Error;
 use crate::rules::node::Node;
 use crate::trie::Trie;

@@ -1,5 +1,6 @@
 //! The tokenizer of a folder under GGUF's keys.
 
+mod algorithm;
 pub(super) mod contents;
 mod plain;
 pub(super) mod pre;

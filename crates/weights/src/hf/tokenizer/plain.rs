@@ -7,8 +7,8 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
+use super::algorithm::Algorithm;
 use super::contents::{Contents, Vocab, steps};
-use super::vocabulary::Algorithm;
 use super::{pre, special};
 
 /// GGUF's key of a whole `tokenizer.json`.
