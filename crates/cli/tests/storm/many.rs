@@ -15,7 +15,7 @@ use crate::{PATIENCE, attack::check, bodies::Bodies, client::Connection, number,
 /// The time of all cores that a body may take.
 const WORK: Duration = Duration::from_secs(10);
 /// How much the server may grow for one body: 62 MiB of its values, and what is made of them.
-const PEAK: usize = 96 << 20;
+const PEAK: usize = 128 << 20;
 /// How much it may grow for all of them after the first fifth.
 const GROWTH: usize = 64 << 20;
 /// The place of the many values.
