@@ -114,6 +114,8 @@ def answer_of_server(process, port):
         if process.poll() is not None:
             raise RuntimeError(f"the server ended: {process.stderr.read().decode()}")
         try:
+            # 503 while the model is loaded
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60).close()
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=60) as models:
                 body["model"] = json.load(models)["data"][0]["id"]
             break
