@@ -2,7 +2,7 @@
 
 use super::convert::Convert;
 
-/// Words that [`clips`] replaces.
+/// A word that stands for a part of `--clip-timestamps`.
 pub(super) const OFFSET: &str = "--clip-timestamps-offset";
 pub(super) const DURATION: &str = "--clip-timestamps-duration";
 
