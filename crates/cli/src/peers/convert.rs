@@ -232,8 +232,9 @@ pub(super) fn proportions(value: &str, own: &'static str) -> Became {
 /// How a model is split over GPUs.
 pub(super) fn split_mode(value: &str, _: &'static str) -> Became {
     match value {
-        "none" | "layer" => Noted,
-        _ => hint("--device gpu:0,gpu:1 splits a model by its layers"),
+        // the texts are those of any split
+        "none" | "layer" | "row" | "tensor" => Noted,
+        _ => expected("none, layer, row or tensor"),
     }
 }
 
@@ -428,6 +429,9 @@ pub(super) fn address(value: &str, _: &'static str) -> Became {
         _ => (rest, port),
     };
     let host = host.trim_matches(['[', ']']);
+    if host.contains(':') && host.parse::<std::net::Ipv6Addr>().is_err() {
+        return expected("HOST:PORT, or [IPV6]:PORT");
+    }
     let host = if host.is_empty() { "127.0.0.1" } else { host };
     Words(vec![format!("--host={host}"), format!("--port={port}")])
 }
