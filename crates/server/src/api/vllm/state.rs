@@ -12,7 +12,7 @@ pub(in crate::api) async fn version() -> Answer<Value> {
     Answer(json!({"version": env!("CARGO_PKG_VERSION")}))
 }
 
-/// `GET /load`: the requests that are being answered, beside this one.
+/// `GET /load`: the requests that are being answered, without this one.
 pub(in crate::api) async fn load(State(app): State<Arc<App>>) -> Answer<Value> {
     Answer(json!({"server_load": app.metrics.http.running() - 1}))
 }
@@ -30,7 +30,8 @@ pub(in crate::api) async fn sleep(State(app): State<Arc<App>>, uri: Uri) -> Resu
     if let Some(level) = fields.filter_map(|field| field.strip_prefix("level=")).next_back()
         && !["1", "2"].contains(&level)
     {
-        return Err(ApiError::field("level", "level is another one, expected 1 or 2"));
+        let shown: String = level.chars().take(20).collect();
+        return Err(ApiError::field("level", format!("level is {shown:?}, expected 1 or 2")));
     }
     app.sleep.begin(app.registry.entries()).await;
     Ok(())
