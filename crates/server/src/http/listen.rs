@@ -25,6 +25,8 @@ use crate::app::App;
 
 /// Time for the head of a request in a place of the reserve.
 const RESERVE_TIME: Duration = Duration::from_secs(5);
+/// Time for the first request of a connection that is there when the server stops.
+const FIRST_TIME: Duration = Duration::from_millis(200);
 
 /// Serves connections until `stop` is ready. Then lets running requests end, for a limited time, in
 /// which new connections are answered too: with 503, by the guard.
@@ -167,8 +169,18 @@ async fn requests(
             return;
         }
         () = wait(&mut stopped), if !late => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
+            // hyper closes one whose request it has not read yet
+            let first = match place.has_asked() {
+                true => None,
+                false => timeout(FIRST_TIME, &mut serving).await.ok(),
+            };
+            match first {
+                Some(outcome) => outcome,
+                None => {
+                    serving.as_mut().graceful_shutdown();
+                    serving.await
+                }
+            }
         }
     };
     match outcome {

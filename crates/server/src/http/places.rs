@@ -37,6 +37,8 @@ struct Connection {
     doing: Doing,
     /// Since when.
     since: Instant,
+    /// Whether a request has come.
+    asked: bool,
     close: Arc<Notify>,
     /// Whether it was told to close.
     closes: bool,
@@ -103,8 +105,14 @@ impl Places {
         let number = open.last;
         let close = Arc::new(Notify::new());
         let own = Arc::clone(&close);
-        let connection =
-            Connection { peer, doing: Doing::Waiting, since: now, close: own, closes: false };
+        let connection = Connection {
+            peer,
+            doing: Doing::Waiting,
+            since: now,
+            asked: false,
+            close: own,
+            closes: false,
+        };
         open.connections.insert(number, connection);
         Some(Place { places: Arc::clone(self), number, close, is_reserve })
     }
@@ -148,7 +156,13 @@ impl Place {
     pub(super) fn does(&self, doing: Doing) {
         if let Some(one) = self.places.lock().connections.get_mut(&self.number) {
             (one.doing, one.since) = (doing, Instant::now());
+            one.asked = true;
         }
+    }
+
+    /// Whether a request has come.
+    pub(super) fn has_asked(&self) -> bool {
+        self.places.lock().connections.get(&self.number).is_some_and(|one| one.asked)
     }
 }
 

@@ -126,7 +126,11 @@ fn the_end_is_seen() {
     let mut server = start(|config| config.load = config.load.clone().context(1024));
     let body = json!({"prompt": "Once", "max_tokens": 900, "ignore_eos": true, "stream": true})
         .to_string();
-    // several, because a fast machine ends one before all is asked
+    // a request whose body is not complete keeps the server until all is asked
+    let held_body = json!({"prompt": "Once", "max_tokens": 1}).to_string();
+    let mut held = server.connect();
+    held.write_all(&server.head("POST", "/v1/completions", &[], held_body.len())).unwrap();
+    held.write_all(&held_body.as_bytes()[..1]).unwrap();
     let mut streams = [(); 4].map(|()| {
         let mut stream = server.connect();
         stream.write_all(&server.head("POST", "/v1/completions", &[], body.len())).unwrap();
@@ -134,7 +138,11 @@ fn the_end_is_seen() {
         stream.read_exact(&mut [0; 300]).unwrap();
         stream
     });
+    // one that is there, but whose request comes after the stop
+    let mut early = server.connect();
     server.stop();
+    early.write_all(&server.head("GET", "/live", &[], 0)).unwrap();
+    assert_eq!(read(&mut early).status, 200);
     wait("the server does not stop", || server.get("/health").status == 503);
     let health = server.get("/health");
     assert_eq!((health.status, &health.json()["status"]), (503, &json!("shutting down")));
@@ -148,6 +156,8 @@ fn the_end_is_seen() {
         stream.read_to_string(&mut rest).unwrap();
         assert!(rest.contains("[DONE]"), "{rest}");
     }
+    held.write_all(&held_body.as_bytes()[1..]).unwrap();
+    assert!(matches!(read(&mut held).status, 200 | 503));
     server.join();
 }
 
