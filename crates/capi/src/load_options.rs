@@ -45,9 +45,6 @@ pub(crate) const SETTINGS: &[Setting<Load>] = &[
     setting!("prefill_budget", seconds, |load, time| load.text.prefill_budget = time),
     setting!("speculation", speculation, |load, setting| load.text.speculation = setting),
     setting!("draft", word, |load, path| load.text.draft = Some(DraftSource::Model(path.into()))),
-    setting!("draft_effort", amount, |load, effort| {
-        load.text.draft = Some(DraftSource::Effort(effort));
-    }),
     setting!("draft_head", flag, |load, head| {
         load.text.draft = head.then_some(DraftSource::Head);
     }),

@@ -4,9 +4,7 @@ use std::{path::PathBuf, str::FromStr};
 
 use clap::ValueEnum;
 use etcetera::BaseStrategy;
-use pelton::{
-    DraftSource, EffortLevel, EffortMode, EffortOptions, EffortTables, LoadOptions, Model,
-};
+use pelton::{EffortLevel, EffortMode, EffortOptions, EffortTables, LoadOptions, Model};
 
 use crate::output::note;
 
@@ -143,7 +141,6 @@ impl EffortArgs {
 
     /// The options of a load with the flag, which goes before those of the command.
     pub(crate) fn apply(&self, mut options: LoadOptions) -> LoadOptions {
-        let drafts_itself = matches!(options.draft, Some(DraftSource::Effort(_)));
         let calibrated = || folder().map_or(EffortTables::Uniform, EffortTables::Folder);
         match &self.effort {
             Some(EffortValue { level, kept, table, always }) => {
@@ -157,9 +154,6 @@ impl EffortArgs {
                 options.effort(effort)
             }
             None => {
-                if options.effort.is_none() && drafts_itself {
-                    options.effort = Some(EffortOptions::default());
-                }
                 if let Some(effort) = &mut options.effort
                     && matches!(effort.tables, EffortTables::Uniform)
                 {

@@ -1,5 +1,7 @@
 //! Flags of speculative decoding.
 
+use std::convert::Infallible;
+
 use pelton::{DraftSource, LoadOptions, Speculation, SpeculationStats};
 
 use crate::model;
@@ -13,8 +15,7 @@ pub(crate) struct SpeculateArgs {
     #[arg(long, value_name = "WHEN")]
     speculate: Option<Speculation>,
     /// Draft tokens by a small model with the same vocabulary: a file, a directory, a name or
-    /// built-in. Or by the model itself at an effort above 0 and below 1: effort:E. Or by the head in its
-    /// own file (nextn tensors), the default where there is one: mtp
+    /// built-in. Or by the head in its own file (nextn tensors), the default where there is one: mtp
     #[arg(long, value_name = "MODEL", value_parser = draft)]
     draft: Option<DraftSource>,
 }
@@ -31,7 +32,6 @@ impl SpeculateArgs {
         let options = options.speculation(speculation);
         match &self.draft {
             Some(DraftSource::Model(model)) => options.draft(model.clone()),
-            Some(DraftSource::Effort(effort)) => options.draft_effort(*effort),
             Some(DraftSource::Head) => options.draft_head(),
             _ => options,
         }
@@ -39,17 +39,11 @@ impl SpeculateArgs {
 }
 
 /// The source of drafts that a flag names.
-fn draft(text: &str) -> Result<DraftSource, String> {
-    if text == "mtp" {
-        return Ok(DraftSource::Head);
-    }
-    let Some(effort) = text.strip_prefix("effort:") else {
-        return Ok(DraftSource::Model(model::source(text)));
-    };
-    let number = effort.parse().ok().filter(|&effort: &f64| effort > 0.0 && effort < 1.0);
-    number
-        .map(DraftSource::Effort)
-        .ok_or_else(|| "expected effort:E with E above 0 and below 1".to_owned())
+fn draft(text: &str) -> Result<DraftSource, Infallible> {
+    Ok(match text {
+        "mtp" => DraftSource::Head,
+        model => DraftSource::Model(model::source(model)),
+    })
 }
 
 /// The drafted tokens of a request, for the end of a line; nothing where there are none.

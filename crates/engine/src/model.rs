@@ -147,7 +147,7 @@ impl Model {
                 checkpoint.quantized(to, &mut |done, total| options.report(done, total))?;
         }
         let mut plan = placement::plan_of(&checkpoint, options)?;
-        let built = effort::wanted(options).map(|effort| (plan.clone(), effort));
+        let built = options.effort.as_ref().map(|effort| (plan.clone(), effort));
         let adapters: Vec<Lora> = options
             .loras
             .iter()
@@ -160,7 +160,7 @@ impl Model {
         let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
         let marked = match built {
             Some((built, effort)) => {
-                effort::with_effort((plan, built), checkpoint, backend, &effort, options)?
+                effort::with_effort((plan, built), checkpoint, backend, effort, options)?
             }
             None => effort::Marked::without(plan, Arc::new(checkpoint)),
         };
@@ -234,7 +234,6 @@ impl Model {
             limits: &limits,
             tokenizer: tokenizer.as_deref(),
         };
-        let own_draft = draft::own_effort(options, &plan)?;
         let load_draft = |source| draft::load(last, source, &target, progress);
         let draft_model = options.draft.as_ref().map(load_draft).transpose()?.flatten();
         let snapshots = (!plan.states.is_empty()).then_some(limits.snapshots);
@@ -265,7 +264,6 @@ impl Model {
             },
             bound,
             draft_model,
-            own_draft,
             head,
         );
         let (requests, receiver) = mpsc::channel();

@@ -58,8 +58,6 @@ impl FromStr for HostLayers {
 pub enum DraftSource {
     /// Another model.
     Model(ModelSource),
-    /// The model itself, at this [effort](crate::GenerateOptions::effort).
-    Effort(f64),
     /// The head of the model's file that predicts further tokens (multi-token prediction: `nextn`
     /// tensors).
     Head,
@@ -371,13 +369,6 @@ impl LoadOptions {
     /// Sets the model that drafts tokens.
     pub fn draft(mut self, model: impl Into<ModelSource>) -> Self {
         self.draft = Some(DraftSource::Model(model.into()));
-        self
-    }
-
-    /// Lets the model draft its own tokens at an effort, above 0 and below 1, for requests of a
-    /// higher one. The texts are those of the requests' effort.
-    pub fn draft_effort(mut self, effort: f64) -> Self {
-        self.draft = Some(DraftSource::Effort(effort));
         self
     }
 

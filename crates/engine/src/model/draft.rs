@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pelton_graph::{Backend, BuildOptions, Effort, Limits, OutputKind, Plan, pages_for};
+use pelton_graph::{Backend, BuildOptions, Limits, OutputKind, Plan, pages_for};
 use pelton_tokenizer::Tokenizer;
 use pelton_weights::Checkpoint;
 
@@ -26,7 +26,7 @@ pub(super) struct Target<'a> {
     pub(super) tokenizer: Option<&'a Tokenizer>,
 }
 
-/// Loads a draft model; `None` if the model drafts for itself.
+/// Loads a draft model; `None` if the head of the model's file drafts.
 ///
 /// # Errors
 ///
@@ -40,7 +40,7 @@ pub(super) fn load(
 ) -> Result<Option<DraftModel>, Error> {
     let (file, checkpoint) = match source {
         DraftSource::Model(source) => sources::text(source.clone())?,
-        DraftSource::Effort(_) | DraftSource::Head => return Ok(None),
+        DraftSource::Head => return Ok(None),
     };
     let fail =
         |found: String, expected: String| Err(Error::Draft { file: file.clone(), found, expected });
@@ -154,24 +154,6 @@ pub(super) fn load_head(
             Ok(None)
         }
         Err(error) => Err(error),
-    }
-}
-
-/// The effort at which a model drafts for itself, if the options say so.
-///
-/// # Errors
-///
-/// [`Error::Option`] if it is not above 0 and below 1, or the model has recurrent states.
-pub(super) fn own_effort(options: &LoadOptions, plan: &Plan) -> Result<Option<Effort>, Error> {
-    let Some(DraftSource::Effort(effort)) = options.draft else { return Ok(None) };
-    let refuse = |expected: &str| {
-        let (option, found) = ("draft", format!("effort:{effort}"));
-        Err(Error::Option { option, found, expected: expected.to_owned() })
-    };
-    match Effort::new(effort).filter(|effort| !effort.is_full()) {
-        None => refuse("an effort above 0 and below 1"),
-        Some(_) if !plan.states.is_empty() => refuse("none, as the model has recurrent states"),
-        effort => Ok(effort),
     }
 }
 

@@ -6,7 +6,6 @@
 //! of `scores`. Without efforts and groups the fractions are the efforts.
 
 use std::{
-    borrow::Cow,
     fs,
     io::Read,
     path::{Path, PathBuf},
@@ -24,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Error, ErrorKind,
-    api::{DraftSource, EffortOptions, EffortTables, LoadOptions},
+    api::{EffortOptions, EffortTables, LoadOptions},
     session::{effort_of, of_plan},
 };
 
@@ -39,13 +38,6 @@ const TEXT: &str = include_str!("effort.txt");
 const WINDOW: usize = 96;
 const WINDOWS: usize = 4;
 
-/// The options of rows of an effort below 1, if a load has such rows.
-pub(super) fn wanted(options: &LoadOptions) -> Option<Cow<'_, EffortOptions>> {
-    let drafts_itself = matches!(options.draft, Some(DraftSource::Effort(_)));
-    let given = options.effort.as_ref().map(Cow::Borrowed);
-    given.or_else(|| drafts_itself.then(Cow::default))
-}
-
 /// The effort of requests that do not say.
 pub(super) fn of_load(options: &LoadOptions) -> Result<Effort, Error> {
     options.effort.as_ref().map_or(Ok(Effort::FULL), |effort| effort_of(effort.level))
@@ -53,8 +45,7 @@ pub(super) fn of_load(options: &LoadOptions) -> Result<Effort, Error> {
 
 /// Whether requests may run the whole model in place of their efforts.
 pub(super) fn may_be_whole(options: &LoadOptions) -> bool {
-    let drafts_itself = matches!(options.draft, Some(DraftSource::Effort(_)));
-    options.effort.as_ref().is_some_and(|effort| !effort.always) && !drafts_itself
+    options.effort.as_ref().is_some_and(|effort| !effort.always)
 }
 
 /// Loads a plan; if there is too little memory and it `may_be_whole`, without its marks. Returns also whether it

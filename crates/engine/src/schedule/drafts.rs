@@ -226,9 +226,9 @@ impl Scheduler {
         (choose(&chances, rows, plain, cost), modelled, count)
     }
 
-    /// Whether there is a draft model, which may be the model itself or the head of its file.
+    /// Whether there is a draft model, which may be the head of its file.
     fn has_draft_model(&self) -> bool {
-        self.draft_model.is_some() || self.own_draft.is_some() || self.head.is_some()
+        self.draft_model.is_some() || self.head.is_some()
     }
 
     /// Whether a pass of these sequences finds the tokens of the draft model on the device. A constraint has
@@ -246,17 +246,6 @@ impl Scheduler {
     fn model_drafts(&mut self, ids: &[u64], plan: &Plan, finds: bool) -> BTreeMap<u64, Found> {
         if plan.count == 0 {
             return BTreeMap::new();
-        }
-        if let Some(effort) = self.own_draft {
-            let each = ids.iter().zip(&plan.modelled).filter(|(_, by_model)| **by_model);
-            let asked: Vec<u64> = each.map(|(&id, _)| id).collect();
-            let drafts = self.own_drafts(&asked, plan.count, effort).unwrap_or_else(|error| {
-                tracing::error!(%error, "a pass of low effort failed, and drafts no more");
-                self.own_draft = None;
-                BTreeMap::new()
-            });
-            let known = |(id, tokens)| (id, Found { tokens, at: None });
-            return drafts.into_iter().map(known).collect();
         }
         let mut asks = Vec::new();
         for (&id, _) in ids.iter().zip(&plan.modelled).filter(|(_, by_model)| **by_model) {

@@ -36,7 +36,6 @@ mod host_draw;
 mod late;
 mod lone_step;
 mod output;
-mod own_drafts;
 mod passes;
 mod plan;
 mod queue;

@@ -193,7 +193,6 @@ impl Scheduler {
             && decode.len() + PAGE <= limits.rows
             && self.head.is_none()
             && self.draft_model.is_none()
-            && self.own_draft.is_none()
             && sequences().all(|sequence| {
                 sequence.drafter.is_none()
                     && sequence.appended() <= 1

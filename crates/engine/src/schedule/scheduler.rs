@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use pelton_graph::{Effort, Phase, Ticket};
+use pelton_graph::{Phase, Ticket};
 use pelton_tokenizer::Tokenizer;
 use web_time::Instant;
 
@@ -176,8 +176,6 @@ pub(crate) struct Scheduler {
     pub(super) costs: PassCosts,
     /// The draft model, if there is one.
     pub(super) draft_model: Option<DraftModel>,
-    /// The effort at which the model drafts for itself, if it does.
-    pub(super) own_draft: Option<Effort>,
     /// The head of the model's file, if it drafts.
     pub(super) head: Option<HeadModel>,
     /// Whether the draft model or the head is the partner of the model.
@@ -206,7 +204,6 @@ impl Scheduler {
         targets: Targets,
         bound: Arc<QueueBound>,
         mut draft_model: Option<DraftModel>,
-        own_draft: Option<Effort>,
         mut head: Option<HeadModel>,
     ) -> Self {
         let runner = &mut resources.runner;
@@ -233,7 +230,6 @@ impl Scheduler {
             decode_time: Average::default(),
             costs: PassCosts::new(repeats),
             draft_model,
-            own_draft,
             head,
             is_paired,
             model_rate: Rate::of_models(),
