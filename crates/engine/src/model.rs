@@ -43,12 +43,12 @@ use crate::{
         PromptToken, RequestHandle, Speculation, Stats, Status, TokenStream, channel,
     },
     chat::ChatTemplate,
-    kv::{self, KvCache},
+    kv::{self, PageCache},
     rates::KnownRates,
     results::results,
     schedule::{
-        Drafter, DrawOptions, Goal, Output, PromptScores, QueueBound, Resources, Runner, Scheduler,
-        Sequence, Shared, Sink, Targets, Worker,
+        DrawOptions, Goal, LookupDrafter, Output, PromptScores, QueueBound, Resources, Runner,
+        Scheduler, Sequence, Shared, Sink, Targets, Worker,
     },
     session::{Session, effort_of, of_plan},
 };
@@ -244,7 +244,7 @@ impl Model {
         let head = head.filter(|_| rolls_back).map(load_head).transpose()?.flatten();
         let agree = runner.pipeline.phases_agree;
         let kv_bytes = kv::bytes(&plan, &limits);
-        let kv = KvCache::new(&plan.groups, &limits.pages, snapshots, agree)
+        let kv = PageCache::new(&plan.groups, &limits.pages, snapshots, agree)
             .reporting_to(options.cache_events.clone());
         let (context, rows, sequences) = (limits.context, limits.rows, limits.sequences);
         let drawable = limits.tokens;
@@ -335,8 +335,8 @@ impl Model {
         }
         let (decoding, tokenizer) = (&self.loaded.decoding, self.loaded.tokenizer.as_ref());
         let host = decoding.host_draw(options, tokenizer)?;
-        let guide = decoding.guide(options, tokenizer, self.loaded.plan.vocab)?;
-        let guide = guide.filter(|_| options.max_tokens != Some(0));
+        let constraint = decoding.constraint(options, tokenizer, self.loaded.plan.vocab)?;
+        let constraint = constraint.filter(|_| options.max_tokens != Some(0));
         let loras = self.loaded.loras.of(options.loras.as_deref())?;
         let effort = options.effort.map_or(Ok(self.loaded.effort), effort_of)?;
         // an effort of a model that has none is refused, unless its copies alone do not fit
@@ -347,7 +347,8 @@ impl Model {
         // tokens drawn on the host need it one by one; forced ones come whatever their bias, which
         // a draw among drafts cannot do
         let excludes = options.logit_bias.iter().any(|one| one.bias.is_infinite());
-        let drafts = host.is_none() && guide.as_ref().is_none_or(|g| g.can_draft() && !excludes);
+        let drafts =
+            host.is_none() && constraint.as_ref().is_none_or(|g| g.can_draft() && !excludes);
         let drafter = self.drafter(options, &tokens)?.filter(|_| drafts);
         let place = self.shared.bound.enter(tokens.len(), options.client.id)?;
         let most = match options.max_tokens {
@@ -358,7 +359,7 @@ impl Model {
         let seed = options.sampling.seed_or_random();
         let handle = RequestHandle::new(Stats::new(tokens.len(), seed));
         let output = Output::new(sink, handle.clone(), options.stop.clone(), options.ignore_eos);
-        let goal = Goal::text(DrawOptions::new(options, seed, host, guide), output);
+        let goal = Goal::text(DrawOptions::new(options, seed, host, constraint), output);
         let salt = self.loaded.salt(options.cache_salt);
         let mut sequence = Sequence::new(tokens, most, salt, options.deadline, goal, place);
         sequence.drafter = drafter;
@@ -385,7 +386,7 @@ impl Model {
         &self,
         options: &GenerateOptions,
         tokens: &[u32],
-    ) -> Result<Option<Box<Drafter>>, Error> {
+    ) -> Result<Option<Box<LookupDrafter>>, Error> {
         let speculation = options.speculation.unwrap_or(self.loaded.speculation);
         let mut prediction = match &options.prediction {
             None => Vec::new(),
@@ -402,7 +403,7 @@ impl Model {
         if speculation == Speculation::Off || !self.loaded.rolls_back {
             return Ok(None);
         }
-        Ok(Some(Box::new(Drafter::new(speculation, tokens, prediction))))
+        Ok(Some(Box::new(LookupDrafter::new(speculation, tokens, prediction))))
     }
 
     /// Generates the text after a prompt, and returns its tokens as an iterator that waits for each.
@@ -592,7 +593,7 @@ impl Model {
 
     fn send(&self, sequence: Sequence) -> Result<(), Error> {
         self.requests.send(Box::new(sequence)).map_err(|_| self.shared.error())?;
-        self.shared.bound.lone_step.make_room();
+        self.shared.bound.inline_step.make_room();
         Ok(())
     }
 }

@@ -17,8 +17,8 @@ use pelton_graph::{
 };
 
 use crate::{
-    flight::{Flight, Missed},
     patience::Patience,
+    relayed_pass::{Missed, RelayedPass},
     stage::{Job, Stage},
     tokens::Tokens,
 };
@@ -38,10 +38,10 @@ pub(crate) struct SplitExecutable {
     /// The passes that are not taken yet, the oldest first.
     submitted: VecDeque<Ticket>,
     /// Memory of passes that are taken.
-    #[allow(clippy::vec_box, reason = "a flight moves between threads in its box")]
-    free: Vec<Box<Flight>>,
+    #[allow(clippy::vec_box, reason = "a pass moves between threads in its box")]
+    free: Vec<Box<RelayedPass>>,
     /// The pass whose results were taken last.
-    taken: Option<Box<Flight>>,
+    taken: Option<Box<RelayedPass>>,
     /// The edits of passes that were refused.
     missed: Missed,
     /// For each slot the passes that must be done before its newest sampled token is known.
@@ -136,33 +136,33 @@ impl SplitExecutable {
     fn submit_as(
         &mut self,
         pass: &Pass<'_>,
-        job: impl FnOnce(Box<Flight>) -> Job,
+        job: impl FnOnce(Box<RelayedPass>) -> Job,
     ) -> Result<Ticket, Error> {
         let depth = self.pipeline.depth;
         if self.submitted.len() >= depth {
             return Err(Error::Pass(format!("{depth} passes are not taken, expected fewer")));
         }
-        let mut flight = self.free.pop().unwrap_or_default();
-        flight.set(self.next, pass);
+        let mut relayed = self.free.pop().unwrap_or_default();
+        relayed.set(self.next, pass);
         let mut edits = 0;
         if let Err(error) = self.check(pass, &mut edits) {
             // the devices make them with the next pass
-            flight.miss(edits, &mut self.missed);
-            self.free.push(flight);
+            relayed.miss(edits, &mut self.missed);
+            self.free.push(relayed);
             return Err(error);
         }
-        flight.edit_before(std::mem::take(&mut self.missed));
-        let ticket = flight.ticket();
+        relayed.edit_before(std::mem::take(&mut self.missed));
+        let ticket = relayed.ticket();
         self.next += 1;
         // a pass waits for the tokens of its own slots alone, so that those of others keep all devices busy
-        let slots = flight.sampled_rows().map(|(slot, _)| self.sampled[slot as usize]);
-        flight.after = slots.max().unwrap_or(0);
+        let slots = relayed.sampled_rows().map(|(slot, _)| self.sampled[slot as usize]);
+        relayed.after = slots.max().unwrap_or(0);
         for want in pass.wants {
             if let Want::Sample(sample) = want {
                 self.sampled[pass.rows[sample.row as usize].slot as usize] = self.next;
             }
         }
-        self.send(job(flight))?;
+        self.send(job(relayed))?;
         self.submitted.push_back(ticket);
         Ok(ticket)
     }
@@ -198,16 +198,16 @@ impl Executable for SplitExecutable {
             return Err(Error::Pass(format!("ticket {}, but {found}", ticket.0)));
         }
         self.submitted.pop_front();
-        let mut flight = loop {
+        let mut relayed = loop {
             match self.patience.receive(&self.results) {
-                Ok(Job::Pass(flight) | Job::Profile { flight, .. }) => break flight,
+                Ok(Job::Pass(relayed) | Job::Profile { relayed, .. }) => break relayed,
                 Ok(_) => {}
                 Err(_) => return Err(ended()),
             }
         };
-        let error = flight.error.take();
+        let error = relayed.error.take();
         self.free.extend(self.taken.take());
-        let taken = self.taken.insert(flight);
+        let taken = self.taken.insert(relayed);
         match error {
             Some(error) => Err(error),
             None => Ok(taken.outputs()),
@@ -248,9 +248,9 @@ impl Executable for SplitExecutable {
         if !self.submitted.is_empty() {
             return Err(Error::Pass("a pass is not taken, expected none".to_owned()));
         }
-        let ticket = self.submit_as(pass, |flight| Job::Profile { flight, passes })?;
+        let ticket = self.submit_as(pass, |relayed| Job::Profile { relayed, passes })?;
         self.take(ticket)?;
-        let of_devices = self.taken.as_mut().map(|flight| std::mem::take(&mut flight.profiles));
+        let of_devices = self.taken.as_mut().map(|relayed| std::mem::take(&mut relayed.profiles));
         let of_devices = of_devices.unwrap_or_default();
         let begun = Instant::now();
         for _ in 0..passes.max(1) {

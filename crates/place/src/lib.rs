@@ -15,10 +15,10 @@
 mod balance;
 mod cut;
 mod executable;
-mod flight;
 mod host;
 mod patience;
 mod predict;
+mod relayed_pass;
 mod split;
 mod stage;
 mod table;

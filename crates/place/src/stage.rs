@@ -11,17 +11,17 @@ use std::{
 use pelton_graph::{Error, Executable, Ticket};
 
 use crate::{
-    flight::{Flight, Missed},
     patience::Patience,
+    relayed_pass::{Missed, RelayedPass},
     tokens::Tokens,
 };
 
 /// A job that goes through the devices in turn.
 pub(crate) enum Job {
-    Pass(Box<Flight>),
+    Pass(Box<RelayedPass>),
     /// A pass that each device profiles too.
     Profile {
-        flight: Box<Flight>,
+        relayed: Box<RelayedPass>,
         passes: usize,
     },
     CopyPages {
@@ -62,7 +62,7 @@ pub(crate) struct Stage {
 
 /// A pass that was submitted to the device, or failed.
 struct Begun {
-    flight: Box<Flight>,
+    relayed: Box<RelayedPass>,
     ticket: Option<Ticket>,
 }
 
@@ -105,7 +105,7 @@ impl Stage {
             }
             let Some(own) = job.take().or_else(|| self.patience.receive(jobs).ok()) else { return };
             match own {
-                Job::Pass(flight) => begun = Some(self.begin(flight)),
+                Job::Pass(relayed) => begun = Some(self.begin(relayed)),
                 mut other => {
                     self.job(&mut other);
                     if next.send(other).is_err() {
@@ -128,8 +128,8 @@ impl Stage {
         loop {
             *job = job.take().or_else(|| jobs.try_recv().ok());
             match job.take() {
-                Some(Job::Pass(flight)) if self.overlaps(before, &flight) => {
-                    return Some(self.begin(flight));
+                Some(Job::Pass(relayed)) if self.overlaps(before, &relayed) => {
+                    return Some(self.begin(relayed));
                 }
                 other => *job = other,
             }
@@ -142,19 +142,19 @@ impl Stage {
     }
 
     /// Whether a pass can begin before the results of another one are taken.
-    fn overlaps(&self, begun: &Begun, flight: &Flight) -> bool {
-        let known = !self.needs_tokens(flight) || self.tokens.are_known(flight.after);
+    fn overlaps(&self, begun: &Begun, relayed: &RelayedPass) -> bool {
+        let known = !self.needs_tokens(relayed) || self.tokens.are_known(relayed.after);
         // a device has room for the logits of one pass
-        let free = !(self.is_last && begun.flight.has_logits() && flight.has_logits());
+        let free = !(self.is_last && begun.relayed.has_logits() && relayed.has_logits());
         self.depth > 1 && known && free
     }
 
     fn job(&mut self, job: &mut Job) {
         let outcome = match job {
             Job::Pass(_) => Ok(()),
-            Job::Profile { flight, passes } => {
+            Job::Profile { relayed, passes } => {
                 let passes = *passes;
-                self.pass(flight, |stage, flight| stage.profile(flight, passes));
+                self.pass(relayed, |stage, relayed| stage.profile(relayed, passes));
                 return;
             }
             Job::CopyPages { group, pages } => self.executable.copy_pages(*group, pages),
@@ -170,52 +170,52 @@ impl Stage {
     }
 
     /// Submits a pass, if no device before has failed it.
-    fn begin(&mut self, mut flight: Box<Flight>) -> Begun {
-        let ticket = self.submit(&mut flight, Self::submit_pass);
-        Begun { flight, ticket }
+    fn begin(&mut self, mut relayed: Box<RelayedPass>) -> Begun {
+        let ticket = self.submit(&mut relayed, Self::submit_pass);
+        Begun { relayed, ticket }
     }
 
     /// Takes the results of a pass.
     fn finish(&mut self, begun: Begun) -> Job {
-        let Begun { mut flight, ticket } = begun;
+        let Begun { mut relayed, ticket } = begun;
         if let Some(ticket) = ticket {
-            self.guarded(&mut flight, |stage, flight| {
-                flight.keep(&stage.executable.take(ticket)?);
+            self.guarded(&mut relayed, |stage, relayed| {
+                relayed.keep(&stage.executable.take(ticket)?);
                 Ok(())
             });
         }
-        self.end(&flight);
-        Job::Pass(flight)
+        self.end(&relayed);
+        Job::Pass(relayed)
     }
 
     /// Runs a pass by itself.
     fn pass(
         &mut self,
-        flight: &mut Flight,
-        run: impl FnOnce(&mut Self, &mut Flight) -> Result<(), Error>,
+        relayed: &mut RelayedPass,
+        run: impl FnOnce(&mut Self, &mut RelayedPass) -> Result<(), Error>,
     ) {
-        self.submit(flight, run);
-        self.end(flight);
+        self.submit(relayed, run);
+        self.end(relayed);
     }
 
     /// Calls `run` with the edits of passes that did not run before, if no device before has failed the pass. Where it
     /// does not run, its own edits are made with the next one.
     fn submit<T>(
         &mut self,
-        flight: &mut Flight,
-        run: impl FnOnce(&mut Self, &mut Flight) -> Result<T, Error>,
+        relayed: &mut RelayedPass,
+        run: impl FnOnce(&mut Self, &mut RelayedPass) -> Result<T, Error>,
     ) -> Option<T> {
         if let Some(failed) = self.failed.take() {
-            flight.error.get_or_insert(failed);
+            relayed.error.get_or_insert(failed);
         }
         let mut ran = None;
-        if flight.error.is_none() {
-            flight.edit_before(std::mem::take(&mut self.missed));
-            ran = self.guarded(flight, run);
+        if relayed.error.is_none() {
+            relayed.edit_before(std::mem::take(&mut self.missed));
+            ran = self.guarded(relayed, run);
         }
-        if flight.error.is_some() {
+        if relayed.error.is_some() {
             // a pass that the device refused may have made none of its edits
-            flight.miss(usize::MAX, &mut self.missed);
+            relayed.miss(usize::MAX, &mut self.missed);
         }
         ran
     }
@@ -223,56 +223,56 @@ impl Stage {
     /// Calls `run`, whose failure is that of the pass.
     fn guarded<T>(
         &mut self,
-        flight: &mut Flight,
-        run: impl FnOnce(&mut Self, &mut Flight) -> Result<T, Error>,
+        relayed: &mut RelayedPass,
+        run: impl FnOnce(&mut Self, &mut RelayedPass) -> Result<T, Error>,
     ) -> Option<T> {
-        let outcome = catch_unwind(AssertUnwindSafe(|| run(self, flight)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(self, relayed)));
         let outcome = outcome.unwrap_or_else(|_| {
             let what = "a panic in a part of the model".to_owned();
             Err(Error::Device { device: self.device.clone(), what })
         });
-        outcome.map_err(|error| flight.error = Some(error)).ok()
+        outcome.map_err(|error| relayed.error = Some(error)).ok()
     }
 
     /// Publishes the tokens of a pass that has gone through all devices.
-    fn end(&self, flight: &Flight) {
+    fn end(&self, relayed: &RelayedPass) {
         if self.is_last {
-            let done = flight.error.is_none();
-            self.tokens.finish(flight.sampled_tokens().filter(|_| done));
+            let done = relayed.error.is_none();
+            self.tokens.finish(relayed.sampled_tokens().filter(|_| done));
         }
     }
 
     /// Whether a pass reads tokens that the last device samples.
-    fn needs_tokens(&self, flight: &Flight) -> bool {
-        self.reads_tokens && !self.is_last && flight.sampled_rows().next().is_some()
+    fn needs_tokens(&self, relayed: &RelayedPass) -> bool {
+        self.reads_tokens && !self.is_last && relayed.sampled_rows().next().is_some()
     }
 
     /// The tokens that a pass reads, once they are known; `None` if it reads none of other devices.
-    fn known_tokens(&self, flight: &Flight) -> Result<Option<Vec<u32>>, Error> {
-        if !self.needs_tokens(flight) {
+    fn known_tokens(&self, relayed: &RelayedPass) -> Result<Option<Vec<u32>>, Error> {
+        if !self.needs_tokens(relayed) {
             return Ok(None);
         }
-        let tokens = self.tokens.after(flight.after, flight.sampled_rows(), self.patience);
+        let tokens = self.tokens.after(relayed.after, relayed.sampled_rows(), self.patience);
         tokens.map(Some).ok_or_else(|| {
             Error::Pass("tokens of an earlier pass, which the last device did not run".to_owned())
         })
     }
 
-    fn submit_pass(&mut self, flight: &mut Flight) -> Result<Ticket, Error> {
-        let known = self.known_tokens(flight)?;
+    fn submit_pass(&mut self, relayed: &mut RelayedPass) -> Result<Ticket, Error> {
+        let known = self.known_tokens(relayed)?;
         let (executable, flags) = (&mut self.executable, [self.has_effort, self.is_last]);
-        flight.with_pass(known.as_deref(), flags, |pass| executable.submit(pass))
+        relayed.with_pass(known.as_deref(), flags, |pass| executable.submit(pass))
     }
 
     /// Measures a pass, and runs it.
-    fn profile(&mut self, flight: &mut Flight, passes: usize) -> Result<(), Error> {
-        let known = self.known_tokens(flight)?;
+    fn profile(&mut self, relayed: &mut RelayedPass, passes: usize) -> Result<(), Error> {
+        let known = self.known_tokens(relayed)?;
         let (executable, flags) = (&mut self.executable, [self.has_effort, self.is_last]);
         let profile =
-            flight.with_pass(known.as_deref(), flags, |pass| executable.profile(pass, passes))?;
-        flight.profiles.push(profile);
-        let ticket = flight.with_pass(known.as_deref(), flags, |pass| executable.submit(pass))?;
-        flight.keep(&executable.take(ticket)?);
+            relayed.with_pass(known.as_deref(), flags, |pass| executable.profile(pass, passes))?;
+        relayed.profiles.push(profile);
+        let ticket = relayed.with_pass(known.as_deref(), flags, |pass| executable.submit(pass))?;
+        relayed.keep(&executable.take(ticket)?);
         Ok(())
     }
 }

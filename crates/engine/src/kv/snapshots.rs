@@ -12,13 +12,13 @@
 use pelton_graph::PAGE;
 
 use super::{
-    cache::KvCache,
+    page_cache::PageCache,
     pool::NodeId,
     tables::{SequencePages, Snapshot},
 };
 use crate::api::PageCounts;
 
-impl KvCache {
+impl PageCache {
     /// Whether the plan has recurrent states.
     pub(crate) fn is_recurrent(&self) -> bool {
         self.snapshots.is_some()

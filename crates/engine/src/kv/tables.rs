@@ -26,7 +26,7 @@ impl Table {
 
 /// The page tables of one sequence, and its place in the prefix tree.
 ///
-/// [`KvCache::release`](super::KvCache::release) frees them; without it the pages stay held.
+/// [`PageCache::release`](super::PageCache::release) frees them; without it the pages stay held.
 #[derive(Debug)]
 pub(crate) struct SequencePages {
     /// One for each cache group.

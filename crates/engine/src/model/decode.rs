@@ -12,7 +12,7 @@ use pelton_tokenizer::{Special, TokenType, Tokenizer};
 use crate::{
     Error,
     api::GenerateOptions,
-    schedule::{Follower, Guide, HostDraw},
+    schedule::{DrawConstraint, HostDraw, TextMatcher},
 };
 
 /// The most triggers of a request.
@@ -50,12 +50,12 @@ impl Decoding {
     }
 
     /// The compiled constraint of a request.
-    pub(super) fn guide(
+    pub(super) fn constraint(
         &self,
         options: &GenerateOptions,
         tokenizer: Option<&Arc<Tokenizer>>,
         vocab: usize,
-    ) -> Result<Option<Guide>, Error> {
+    ) -> Result<Option<DrawConstraint>, Error> {
         let triggers = &options.triggers;
         let lengths = triggers.iter().map(|trigger| trigger.text.len());
         for (option, found, most) in [
@@ -77,9 +77,9 @@ impl Decoding {
         let matcher = self.matcher(constraint, tokenizer, options.deadline)?;
         // a token that is forced comes before those of the prompt have their log-probabilities
         let forces = options.logprobs.is_none() && options.prompt_logprobs.is_none();
-        let follower =
-            Follower::new(matcher, Arc::clone(tokenizer), triggers.clone(), forces, vocab);
-        Ok(Some(Guide::new(follower, vocab)))
+        let text =
+            TextMatcher::new(matcher, Arc::clone(tokenizer), triggers.clone(), forces, vocab);
+        Ok(Some(DrawConstraint::new(text, vocab)))
     }
 
     /// A constraint's matcher; a caller with a deadline does not wait longer.

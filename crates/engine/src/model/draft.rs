@@ -10,7 +10,7 @@ use super::vocabulary::used_tokens;
 use crate::{
     Error,
     api::{DraftSource, LoadOptions, Speculation},
-    kv::{KvCache, wanted_context},
+    kv::{PageCache, wanted_context},
     schedule::{DraftModel, HeadModel, Resources, Runner},
     sources,
 };
@@ -94,7 +94,7 @@ fn resources(
         backend.load(plan.clone(), Arc::clone(&checkpoint), limits.clone(), progress)?;
     checkpoint.check_files()?;
     let runner = Runner::new(executable, checkpoint.files());
-    let kv = KvCache::new(&plan.groups, &limits.pages, None, runner.pipeline.phases_agree);
+    let kv = PageCache::new(&plan.groups, &limits.pages, None, runner.pipeline.phases_agree);
     Ok(Resources { runner, kv, limits, plan, loras: Vec::new() })
 }
 

@@ -55,7 +55,10 @@ impl Scheduler {
     fn try_start(&mut self, id: u64) -> bool {
         let Some(sequence) = self.sequences.get(&id) else { return true };
         // tokens that are still to be taken belong to it
-        if sequence.flights > 0 || sequence.goal.is_guide_busy() || self.waits(sequence.waits_for) {
+        if sequence.flights > 0
+            || sequence.goal.is_constraint_busy()
+            || self.waits(sequence.waits_for)
+        {
             return true;
         }
         let fresh = sequence.place.is_some();

@@ -8,7 +8,7 @@ use web_time::Instant;
 use super::{
     goal::Goal,
     resources::Resources,
-    scheduler::{Draft, Scheduler, UNKNOWN, Work},
+    scheduler::{Draft, PlannedPass, Scheduler, UNKNOWN},
     sequence::Sequence,
     speculate::{Ask, Choice, DRAFT_MAX, Proposal, all, choose},
 };
@@ -21,7 +21,7 @@ pub(super) const RECOMPUTE_ROWS: usize = 16;
 const MODEL_COUNTS: [usize; 8] = [1, 2, 3, 4, 6, 8, 11, DRAFT_MAX];
 
 /// The drafts that a pass of some sequences is to verify.
-struct Plan {
+struct DraftPlan {
     /// Drafts by lookup `[sequences]`.
     proposals: Vec<Proposal>,
     choice: Choice,
@@ -126,7 +126,7 @@ impl Scheduler {
     }
 
     /// The drafts with the greatest expected gain; `None` without any source.
-    fn plan_drafts(&mut self, ids: &[u64]) -> Option<Plan> {
+    fn plan_drafts(&mut self, ids: &[u64]) -> Option<DraftPlan> {
         let limits = &self.resources.limits;
         let pipeline = &self.resources.runner.pipeline;
         // rows of tokens that constraints have appended come on top of one a sequence
@@ -177,7 +177,7 @@ impl Scheduler {
         let (choice, modelled, count) = best;
         let model = self.costs.model(ids.len());
         tracing::trace!(?plain, model, gain = choice.gain, counts = ?choice.counts, count, "drafts");
-        Some(Plan { proposals, choice, count, modelled })
+        Some(DraftPlan { proposals, choice, count, modelled })
     }
 
     /// The best choice where a draft model drafts `count` tokens of the sequences of which it is
@@ -234,16 +234,16 @@ impl Scheduler {
     /// Whether a pass of these sequences finds the tokens of the draft model on the device. A constraint has
     /// to see them before.
     fn finds_drafts(&self, ids: &[u64]) -> bool {
-        let guided = |id| {
+        let constrained = |id| {
             let goal = self.sequences.get(id).map(|sequence| &sequence.goal);
-            matches!(goal, Some(Goal::Text { draw, .. }) if draw.guide.is_some())
+            matches!(goal, Some(Goal::Text { draw, .. }) if draw.constraint.is_some())
         };
-        self.is_paired && !ids.iter().any(guided)
+        self.is_paired && !ids.iter().any(constrained)
     }
 
     /// The draft model's tokens of the sequences that it is to draft for. They are unknown if the pass that
     /// verifies them `finds` them.
-    fn model_drafts(&mut self, ids: &[u64], plan: &Plan, finds: bool) -> BTreeMap<u64, Found> {
+    fn model_drafts(&mut self, ids: &[u64], plan: &DraftPlan, finds: bool) -> BTreeMap<u64, Found> {
         if plan.count == 0 {
             return BTreeMap::new();
         }
@@ -288,7 +288,7 @@ impl Scheduler {
     }
 
     /// Counts the drafts of a pass that were accepted.
-    pub(super) fn verified(&mut self, work: &Work, samples: &[Sampled], time: Duration) {
+    pub(super) fn verified(&mut self, work: &PlannedPass, samples: &[Sampled], time: Duration) {
         if work.phase != pelton_graph::Phase::Decode {
             return;
         }

@@ -6,7 +6,10 @@ use pelton_graph::Sample;
 use pelton_sampling::{Draw, FixedParams, Penalties, Sampled};
 
 use super::{
-    follower::Follower, guide::Guide, host_draw::HostDraw, output::Output, values::Values,
+    constraint::{DrawConstraint, TextMatcher},
+    host_draw::HostDraw,
+    output::Output,
+    values::Values,
 };
 use crate::{
     Error,
@@ -23,7 +26,7 @@ pub(crate) struct DrawOptions {
     /// The chain of samplers, where tokens are drawn on the host.
     pub(super) host: Option<HostDraw>,
     /// The constraint.
-    pub(super) guide: Option<Guide>,
+    pub(super) constraint: Option<DrawConstraint>,
 }
 
 impl DrawOptions {
@@ -32,11 +35,11 @@ impl DrawOptions {
         options: &GenerateOptions,
         seed: u64,
         host: Option<HostDraw>,
-        guide: Option<Guide>,
+        constraint: Option<DrawConstraint>,
     ) -> Self {
         Self {
             host,
-            guide,
+            constraint,
             params: options.sampling.params(),
             penalties: options.sampling.penalties(),
             bias: options.logit_bias.iter().map(|one| (one.token, one.bias)).collect(),
@@ -62,7 +65,7 @@ impl DrawOptions {
             index: (position + 1 - prompt) as u64,
             penalties: self.penalties,
             bias: &self.bias,
-            mask: self.guide.as_ref().and_then(|guide| guide.mask_after(drafted)),
+            mask: self.constraint.as_ref().and_then(|constraint| constraint.mask_after(drafted)),
             log_probs: self.log_probs,
         };
         let (recent, pending) = match self.penalties {
@@ -91,7 +94,7 @@ impl DrawOptions {
             seed: self.seed,
             index: (position + 1 - prompt) as u64,
             bias: &self.bias,
-            mask: self.guide.as_ref().and_then(|guide| guide.mask_after(0)),
+            mask: self.constraint.as_ref().and_then(|constraint| constraint.mask_after(0)),
             log_probs: self.log_probs,
             ..Draw::GREEDY
         };
@@ -100,23 +103,23 @@ impl DrawOptions {
 
     /// The tokens that may come next; `None` for all.
     pub(super) fn mask(&self) -> Option<&[u32]> {
-        self.guide.as_ref().and_then(|guide| guide.mask_after(0))
+        self.constraint.as_ref().and_then(|constraint| constraint.mask_after(0))
     }
 
     /// Whether each token needs the host before the next pass.
     pub(super) fn is_stepwise(&self) -> bool {
-        self.host.is_some() || self.guide.is_some()
+        self.host.is_some() || self.constraint.is_some()
     }
 
     /// Whether the row of the next token can run before the token before it is known to the host,
     /// which draws none and whose mask for the draw comes in time.
     pub(super) fn can_run_ahead(&self) -> bool {
-        self.host.is_none() && self.guide.as_ref().is_some_and(Guide::can_run_ahead)
+        self.host.is_none() && self.constraint.as_ref().is_some_and(DrawConstraint::can_run_ahead)
     }
 
     /// Whether the constraint does not know yet which tokens may come next.
-    pub(super) fn is_guide_busy(&self) -> bool {
-        self.guide.as_ref().is_some_and(Guide::is_busy)
+    pub(super) fn is_constraint_busy(&self) -> bool {
+        self.constraint.as_ref().is_some_and(DrawConstraint::is_busy)
     }
 }
 
@@ -139,14 +142,14 @@ impl Goal {
     }
 
     /// Whether the constraint does not know yet which tokens may come next.
-    pub(super) fn is_guide_busy(&self) -> bool {
-        matches!(self, Self::Text { draw, .. } if draw.is_guide_busy())
+    pub(super) fn is_constraint_busy(&self) -> bool {
+        matches!(self, Self::Text { draw, .. } if draw.is_constraint_busy())
     }
 
-    /// The follower of the text's constraint, if no worker has it.
-    pub(super) fn take_follower(&mut self) -> Option<Box<Follower>> {
+    /// The matcher of the text's constraint, if no worker has it.
+    pub(super) fn take_matcher(&mut self) -> Option<Box<TextMatcher>> {
         match self {
-            Self::Text { draw, .. } => draw.guide.as_mut()?.take_follower(),
+            Self::Text { draw, .. } => draw.constraint.as_mut()?.take_matcher(),
             Self::Values(_) => None,
         }
     }

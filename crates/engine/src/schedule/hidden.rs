@@ -6,7 +6,7 @@ use pelton_graph::{Outputs, Phase};
 
 use super::{
     drafts::accepted,
-    scheduler::{Scheduler, Work},
+    scheduler::{PlannedPass, Scheduler},
     sequence::Sequence,
     speculate::{DECODE_ROWS, HeadModel, States},
 };
@@ -21,7 +21,7 @@ fn slot_of(sequence: &Sequence) -> Option<u32> {
 pub(super) fn keep_hidden(
     head: &mut HeadModel,
     sequences: &BTreeMap<u64, Sequence>,
-    work: &Work,
+    work: &PlannedPass,
     outputs: &Outputs<'_>,
     is_newest: bool,
 ) {
@@ -50,7 +50,7 @@ pub(super) fn keep_hidden(
 
 impl Scheduler {
     /// Whether the results of a pass have the hidden states of its rows, for the head.
-    pub(super) fn keeps_hidden(&self, work: &Work) -> bool {
+    pub(super) fn keeps_hidden(&self, work: &PlannedPass) -> bool {
         let drafts = |id| self.sequences.get(id).is_some_and(|s| s.drafter.is_some());
         self.head.is_some()
             && work.repeat == 1
@@ -60,7 +60,7 @@ impl Scheduler {
 
     /// Whether the head finds the hidden states of a pass on the device: it has drafted for all rows, and
     /// there is no other request whose pass might come before its next one.
-    pub(super) fn leaves_hidden(&self, work: &Work) -> bool {
+    pub(super) fn leaves_hidden(&self, work: &PlannedPass) -> bool {
         self.head.is_some()
             && self.sequences.len() == work.entries.len()
             && work.entries.iter().all(|entry| entry.at.is_some())
@@ -81,7 +81,7 @@ impl Scheduler {
 
     /// Lets the head run the rows of a pass's prompts, and those of generated tokens that were not
     /// drafted for so long that they fill a pass.
-    pub(super) fn follow_with_head(&mut self, work: &Work) {
+    pub(super) fn follow_with_head(&mut self, work: &PlannedPass) {
         let Some(head) = &mut self.head else { return };
         let least = if work.phase == Phase::Prompt { 1 } else { DECODE_ROWS };
         for entry in &work.entries {

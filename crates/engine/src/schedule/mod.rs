@@ -2,8 +2,8 @@
 //!
 //! [`worker`] receives requests and drives a [`Scheduler`] step by step. [`admission`] decides
 //! which requests start, [`plan`] what the next pass runs, and [`drafts`] which drafted tokens it
-//! verifies. [`passes`] submits it and takes its results. [`guided`] lets constraints follow the
-//! tokens of their sequences, and [`late`] draws tokens of passes that were submitted before their
+//! verifies. [`passes`] submits it and takes its results. [`constrained`] lets constraints follow the
+//! tokens of their sequences, and [`late_draw`] draws tokens of passes that were submitted before their
 //! masks were known. [`scores`] has the log-probabilities of prompts.
 //!
 //! Words of this module:
@@ -14,30 +14,27 @@
 //! | goal | what a request is for: text, or the values of rows |
 //! | place | a sequence's place in the bounded queue, until its first start |
 //! | shares | the tokens that each client was served, which decide whose request starts next |
-//! | entry, work, flight | the rows of one sequence in a pass; a planned pass; a submitted one |
+//! | entry | the rows of one sequence in a pass |
 //! | turn | the kind of a pass: decoding, prompts, or tokens that are computed again |
 //! | want | a result that a pass computes of a row: logits, a sampled token, or one drawn later |
 //! | ahead | tokens that are sampled in passes whose results were not taken yet |
-//! | guide | the constraint of one text, as its sequence has it; such a sequence is guided |
-//! | follower | the state of a guide, which moves to a worker thread with each token and back |
+//! | constraint | the constraint of one text, as its sequence has it; such a sequence is constrained |
+//! | matcher | the state of a constraint, which moves to a worker thread with each token and back |
 //! | late | said of a draw that follows its pass, because the mask was not known before |
 //! | scores | the log-probabilities of the tokens of one prompt |
 
 mod admission;
-mod budget;
+mod constrained;
+mod constraint;
 mod drafts;
-mod follower;
-mod followers;
 mod goal;
-mod guide;
-mod guided;
 mod hidden;
 mod host_draw;
-mod late;
-mod lone_step;
+mod late_draw;
 mod output;
 mod passes;
 mod plan;
+mod prefill_budget;
 mod queue;
 mod resources;
 mod runner;
@@ -49,22 +46,21 @@ mod speculate;
 mod steps;
 mod stop;
 mod values;
-#[cfg_attr(target_family = "wasm", path = "caller.rs")]
+#[cfg_attr(target_family = "wasm", path = "worker_without_threads.rs")]
 mod worker;
 
-pub(crate) use budget::Targets;
-pub(crate) use follower::Follower;
+pub(crate) use constraint::{DrawConstraint, TextMatcher};
 pub(crate) use goal::{DrawOptions, Goal};
-pub(crate) use guide::Guide;
 pub(crate) use host_draw::HostDraw;
 pub(crate) use output::{Output, Sink};
+pub(crate) use prefill_budget::Targets;
 pub(crate) use queue::QueueBound;
 pub(crate) use resources::Resources;
 pub(crate) use runner::Runner;
 pub(crate) use scheduler::Scheduler;
 pub(crate) use scores::PromptScores;
 pub(crate) use sequence::Sequence;
-pub(crate) use speculate::{DraftModel, Drafter, HeadModel};
+pub(crate) use speculate::{DraftModel, HeadModel, LookupDrafter};
 pub(crate) use steps::Shared;
 pub(crate) use values::{Values, WantedRows};
 pub(crate) use worker::Worker;

@@ -11,7 +11,7 @@ use super::{
     goal::Goal,
     hidden::keep_hidden,
     resources::Resources,
-    scheduler::{Entry, Flight, Scheduler, Work},
+    scheduler::{Entry, PlannedPass, Scheduler, SubmittedPass},
 };
 use crate::{Error, api::FinishReason};
 
@@ -25,7 +25,7 @@ struct Results<'a> {
 
 impl Scheduler {
     /// Submits a pass; if that fails, its requests fail.
-    pub(super) fn submit(&mut self, mut work: Work) {
+    pub(super) fn submit(&mut self, mut work: PlannedPass) {
         let submitted = Instant::now();
         if let Err(error) = self.save_rollbacks(&work) {
             return self.fail_pass(&work, &error);
@@ -100,14 +100,19 @@ impl Scheduler {
                     sequence.awaits_draw = later;
                 }
                 self.save_states(&work);
-                self.flights.push_back(Flight { ticket, work, submitted, awaits_draw: later });
+                self.flights.push_back(SubmittedPass {
+                    ticket,
+                    work,
+                    submitted,
+                    awaits_draw: later,
+                });
             }
             Err(error) => self.fail_pass(&work, &error),
         }
     }
 
     /// Saves the recurrent states that the drafts of a pass may have to be rolled back to.
-    fn save_rollbacks(&mut self, work: &Work) -> Result<(), Error> {
+    fn save_rollbacks(&mut self, work: &PlannedPass) -> Result<(), Error> {
         for entry in work.entries.iter().filter(|entry| !entry.drafts.is_empty()) {
             if let Some(sequence) = self.sequences.get(&entry.id)
                 && let (Some(slot), Some(snapshot)) = (sequence.slot, sequence.pages.rollback)
@@ -120,7 +125,7 @@ impl Scheduler {
 
     /// Saves the recurrent states of the sequences of a submitted pass that end at the border of a
     /// page, as far as there are snapshots.
-    fn save_states(&mut self, work: &Work) {
+    fn save_states(&mut self, work: &PlannedPass) {
         // states after drafted tokens may be rolled back
         for entry in work.entries.iter().filter(|entry| entry.drafts.is_empty()) {
             let Resources { runner, kv, .. } = &mut self.resources;
@@ -143,11 +148,11 @@ impl Scheduler {
     }
 
     /// Waits for a pass and passes its results on.
-    pub(super) fn take(&mut self, mut flight: Flight) {
+    pub(super) fn take(&mut self, mut flight: SubmittedPass) {
         if flight.awaits_draw {
             self.draw_none(&mut flight);
         }
-        let Flight { ticket, mut work, submitted, .. } = flight;
+        let SubmittedPass { ticket, mut work, submitted, .. } = flight;
         let is_newest = self.flights.is_empty();
         // the results leave the executable before they are passed on, which may take longer
         let taken = self.resources.runner.take(ticket);
@@ -176,7 +181,7 @@ impl Scheduler {
         }
     }
 
-    fn measured(&mut self, work: &Work, time: Duration) {
+    fn measured(&mut self, work: &PlannedPass, time: Duration) {
         let rows = work.entries.iter().map(|entry| entry.count).sum::<usize>();
         match work.phase {
             Phase::Prompt | Phase::Mixed { .. } => self.budget.measured(rows, time),
@@ -195,7 +200,7 @@ impl Scheduler {
 
     fn succeeded(
         &mut self,
-        work: &Work,
+        work: &PlannedPass,
         mut samples: Vec<Sampled>,
         mut values: &[f32],
         time: Duration,
@@ -282,8 +287,8 @@ impl Scheduler {
                         sequence.prompt,
                     ));
                 }
-                if draw.guide.is_some() && !sampled.is_empty() {
-                    return self.push_guide(entry.id, sampled);
+                if draw.constraint.is_some() && !sampled.is_empty() {
+                    return self.advance_constraint(entry.id, sampled);
                 }
                 for sampled in sampled {
                     self.status.generated_tokens += u64::from(sampled.token.is_some());
@@ -308,7 +313,7 @@ impl Scheduler {
     }
 
     /// Fails the requests of a pass.
-    pub(super) fn fail_pass(&mut self, work: &Work, error: &Error) {
+    pub(super) fn fail_pass(&mut self, work: &PlannedPass, error: &Error) {
         if let Error::Weights(_) = error {
             return self.lose_file(error);
         }

@@ -8,7 +8,7 @@
 //! Where passes over prompts stream weights, short prompts run as rows of decoding passes.
 //!
 //! While others decode, a pass over prompts has as many rows as fit into its time: whole pages, at
-//! least one. The time lies between the targets of first tokens and of tokens (`budget.rs`). Several
+//! least one. The time lies between the targets of first tokens and of tokens (`prefill_budget.rs`). Several
 //! prompts divide the rows of a pass, round robin, in chunks that end at page borders.
 //!
 //! While the same sequences decode and nothing else is waiting, submissions grow from 1 to 2, 4 and
@@ -21,9 +21,9 @@ use std::time::Duration;
 use pelton_graph::{OutputKind, PAGE, Phase};
 
 use super::{
-    budget::{Waiting, split_rows},
     drafts::RECOMPUTE_ROWS,
-    scheduler::{Entry, Flight, Scheduler, Turn, WAIT, Work},
+    prefill_budget::{WaitingPrompt, split_rows},
+    scheduler::{Entry, PlannedPass, Scheduler, SubmittedPass, Turn, WAIT},
     sequence::Next,
 };
 
@@ -37,7 +37,7 @@ impl Scheduler {
     /// The next pass, with pages for all of its rows. Passes over prompts, and those that compute
     /// a preempted sequence again, take turns with decoding passes, so that a sequence that
     /// decodes never waits for more than one of them.
-    pub(super) fn plan(&mut self) -> Option<Work> {
+    pub(super) fn plan(&mut self) -> Option<PlannedPass> {
         // a plan comes to nothing where its sequences are preempted: then less is left to plan
         for _ in 0..=2 * self.running.len() + 2 {
             let (agree, late) = (self.resources.runner.pipeline.phases_agree, self.draws_late());
@@ -88,7 +88,7 @@ impl Scheduler {
         None
     }
 
-    fn plan_decode(&mut self, mut ids: Vec<u64>, alone: bool) -> Option<Work> {
+    fn plan_decode(&mut self, mut ids: Vec<u64>, alone: bool) -> Option<PlannedPass> {
         let limits = &self.resources.limits;
         let rows = limits.rows.min(self.resources.runner.pipeline.exact_rows);
         ids.truncate(limits.rows.min(limits.wants));
@@ -121,7 +121,7 @@ impl Scheduler {
                 entries.push(entry);
             }
         }
-        Some(Work { drafting, ..self.work(Phase::Decode, entries, repeat)? })
+        Some(PlannedPass { drafting, ..self.work(Phase::Decode, entries, repeat)? })
     }
 
     /// Keeps those whose turn it is. Over several devices the others have passes of their own in flight, so that no
@@ -134,7 +134,7 @@ impl Scheduler {
         // a sequence of one of the last passes would wait for its token on the way
         let decoding =
             self.flights.iter().rev().filter(|flight| flight.work.phase == Phase::Decode);
-        let recent: Vec<&Flight> = decoding.take(stages - 1).collect();
+        let recent: Vec<&SubmittedPass> = decoding.take(stages - 1).collect();
         let last = recent.len();
         let waits = |id| {
             let mut entries = recent.iter().flat_map(|flight| &flight.work.entries);
@@ -201,7 +201,7 @@ impl Scheduler {
     }
 
     /// A row of each sequence that decodes, and rows of prompts.
-    fn plan_mixed(&mut self, decode: &[u64], prompts: Vec<(u64, usize)>) -> Option<Work> {
+    fn plan_mixed(&mut self, decode: &[u64], prompts: Vec<(u64, usize)>) -> Option<PlannedPass> {
         self.repeat = 0;
         let mut entries = Vec::with_capacity(decode.len() + prompts.len());
         for &id in decode {
@@ -230,16 +230,16 @@ impl Scheduler {
     }
 
     /// The rows and the ages of prompts.
-    fn waiting(&self, prompts: &[(u64, usize)]) -> Vec<Waiting> {
+    fn waiting(&self, prompts: &[(u64, usize)]) -> Vec<WaitingPrompt> {
         let waiting = |&(id, end): &(u64, usize)| {
             let sequence = self.sequences.get(&id)?;
             let rows = end.saturating_sub(sequence.submitted);
-            Some(Waiting { rows, age: sequence.goal.age() })
+            Some(WaitingPrompt { rows, age: sequence.goal.age() })
         };
         prompts.iter().filter_map(waiting).collect()
     }
 
-    fn plan_prompts(&mut self, prompts: Vec<(u64, usize)>) -> Option<Work> {
+    fn plan_prompts(&mut self, prompts: Vec<(u64, usize)>) -> Option<PlannedPass> {
         // without logits nothing decodes: other sequences have their last pass under way
         let generates = self.resources.plan.output == OutputKind::Logits;
         let decoding = generates && self.running.len() > prompts.len();
@@ -304,7 +304,7 @@ impl Scheduler {
     }
 
     /// Sequences that have to be run as a whole: the oldest, and those after it that have room.
-    fn plan_whole(&mut self, prompts: &[(u64, usize)]) -> Option<Work> {
+    fn plan_whole(&mut self, prompts: &[(u64, usize)]) -> Option<PlannedPass> {
         let (mut rows, mut wants) = (self.resources.limits.rows, self.resources.limits.wants);
         let mut entries = Vec::new();
         for &(id, end) in prompts {
@@ -321,7 +321,7 @@ impl Scheduler {
     }
 
     /// Known rows in the phase of decoding, the oldest sequences first: as many as have the bits that each has alone.
-    fn plan_recompute(&mut self, sequences: Vec<(u64, usize)>) -> Option<Work> {
+    fn plan_recompute(&mut self, sequences: Vec<(u64, usize)>) -> Option<PlannedPass> {
         let limits = &self.resources.limits;
         let (mut rows, mut wants) = (limits.rows.min(limits.decode_rows()), limits.wants);
         rows = rows.min(self.resources.runner.pipeline.exact_rows.max(1));
@@ -347,10 +347,10 @@ impl Scheduler {
 
     /// A pass of the entries whose sequences still run: one that got pages first may have lost
     /// them to one that came after it.
-    fn work(&self, phase: Phase, mut entries: Vec<Entry>, repeat: u32) -> Option<Work> {
+    fn work(&self, phase: Phase, mut entries: Vec<Entry>, repeat: u32) -> Option<PlannedPass> {
         entries.retain(|entry| self.running.contains(&entry.id));
         let (drafting, leaves_hidden) = (Duration::ZERO, false);
-        let work = Work { phase, entries, repeat, drafting, leaves_hidden };
+        let work = PlannedPass { phase, entries, repeat, drafting, leaves_hidden };
         (!work.entries.is_empty()).then_some(work)
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::lone_step::LoneStep;
+use super::constraint::InlineStep;
 use crate::Error;
 
 /// Requests that were submitted and not started, and their prompt tokens.
@@ -22,7 +22,7 @@ struct Counts {
 pub(crate) struct QueueBound {
     counts: Mutex<Counts>,
     /// The step that requests in the queue may wait for.
-    pub(crate) lone_step: LoneStep,
+    pub(crate) inline_step: InlineStep,
     max_requests: usize,
     max_tokens: usize,
 }
@@ -37,7 +37,12 @@ pub(crate) struct Place {
 
 impl QueueBound {
     pub(crate) fn new(max_requests: usize, max_tokens: usize) -> Self {
-        Self { counts: Mutex::default(), lone_step: LoneStep::default(), max_requests, max_tokens }
+        Self {
+            counts: Mutex::default(),
+            inline_step: InlineStep::default(),
+            max_requests,
+            max_tokens,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts> {

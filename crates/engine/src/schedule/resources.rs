@@ -3,12 +3,12 @@
 use pelton_graph::{Limits, Plan};
 
 use super::runner::Runner;
-use crate::kv::KvCache;
+use crate::kv::PageCache;
 
 /// The executable and its caches, with the sizes that they were loaded for.
 pub(crate) struct Resources {
     pub(crate) runner: Runner,
-    pub(crate) kv: KvCache,
+    pub(crate) kv: PageCache,
     pub(crate) limits: Limits,
     pub(crate) plan: Plan,
     /// The LoRA adapters of sequences that name none.

@@ -16,9 +16,9 @@ use pelton_tokenizer::Tokenizer;
 use web_time::Instant;
 
 use super::{
-    budget::{Average, PrefillBudget, Targets},
-    followers::Followers,
+    constraint::MatcherPool,
     goal::Goal,
+    prefill_budget::{Average, PrefillBudget, Targets},
     queue::QueueBound,
     resources::Resources,
     sequence::Sequence,
@@ -103,7 +103,7 @@ impl Entry {
 
 /// A pass to be submitted.
 #[derive(Debug)]
-pub(super) struct Work {
+pub(super) struct PlannedPass {
     pub(super) phase: Phase,
     pub(super) entries: Vec<Entry>,
     pub(super) repeat: u32,
@@ -113,7 +113,7 @@ pub(super) struct Work {
     pub(super) leaves_hidden: bool,
 }
 
-impl Work {
+impl PlannedPass {
     /// Drafted tokens in all.
     pub(super) fn drafted(&self) -> usize {
         self.entries.iter().map(|entry| entry.drafts.len()).sum()
@@ -135,9 +135,9 @@ impl Work {
 }
 
 /// A pass that was submitted and not taken.
-pub(super) struct Flight {
+pub(super) struct SubmittedPass {
     pub(super) ticket: Ticket,
-    pub(super) work: Work,
+    pub(super) work: PlannedPass,
     pub(super) submitted: Instant,
     /// Whether its token is not drawn yet.
     pub(super) awaits_draw: bool,
@@ -165,11 +165,11 @@ pub(crate) struct Scheduler {
     pub(super) shares: Shares,
     pub(super) slots: Vec<u32>,
     next_id: u64,
-    pub(super) flights: VecDeque<Flight>,
+    pub(super) flights: VecDeque<SubmittedPass>,
     pub(super) last_taken: Option<Instant>,
     pub(super) budget: PrefillBudget,
     /// Constraints at work.
-    pub(super) followers: Followers,
+    pub(super) matchers: MatcherPool,
     /// Seconds of one decoding pass.
     pub(super) decode_time: Average,
     /// Seconds of decoding passes by their rows.
@@ -226,7 +226,7 @@ impl Scheduler {
             next_id: 0,
             flights: VecDeque::new(),
             last_taken: None,
-            followers: Followers::default(),
+            matchers: MatcherPool::default(),
             decode_time: Average::default(),
             costs: PassCosts::new(repeats),
             draft_model,
@@ -273,7 +273,7 @@ impl Scheduler {
         self.shares.enter(sequence.client.id);
         self.sequences.insert(id, sequence);
         self.queue.insert(id);
-        self.begin_guide(id);
+        self.begin_constraint(id);
     }
 
     /// Whether there is nothing to do.
@@ -283,7 +283,7 @@ impl Scheduler {
 
     /// Submits passes until the pipeline is full, or as many as a new request may wait for.
     pub(crate) fn fill(&mut self) {
-        self.collect_guides();
+        self.collect_matchers();
         self.draw_late();
         while self.gone.is_none()
             && !self.flights.back().is_some_and(|flight| flight.awaits_draw)
@@ -300,7 +300,7 @@ impl Scheduler {
 
     /// Seconds of the passes in flight, as far as they were measured.
     fn in_flight(&self) -> f64 {
-        let seconds = |flight: &Flight| match flight.work.phase {
+        let seconds = |flight: &SubmittedPass| match flight.work.phase {
             Phase::Prompt | Phase::Mixed { .. } => {
                 self.budget.seconds(flight.work.entries.iter().map(|e| e.count).sum())
             }
@@ -313,11 +313,11 @@ impl Scheduler {
 
     /// Takes the results of the oldest pass, if there is one.
     pub(crate) fn take_oldest(&mut self) {
-        if self.flights.front().is_some_and(|flight| flight.awaits_draw) && self.await_guide() {
+        if self.flights.front().is_some_and(|flight| flight.awaits_draw) && self.await_matcher() {
             // its draw follows
         } else if let Some(flight) = self.flights.pop_front() {
             self.take(flight);
-        } else if self.gone.is_none() && !self.await_guide() {
+        } else if self.gone.is_none() && !self.await_matcher() {
             self.unstick();
         }
         self.check();
@@ -368,8 +368,8 @@ impl Scheduler {
             Ok(reason) => sequence.goal.finish(reason),
             Err(error) => sequence.goal.fail(error),
         }
-        if let Some(follower) = sequence.goal.take_follower() {
-            self.followers.free(follower);
+        if let Some(matcher) = sequence.goal.take_matcher() {
+            self.matchers.free(matcher);
         }
     }
 

@@ -7,12 +7,12 @@ use pelton_sampling::Sampled;
 use web_time::Instant;
 
 use super::{
-    goal::Goal, queue::Place, scores::PromptScores, speculate::Drafter, values::WantedRows,
+    goal::Goal, queue::Place, scores::PromptScores, speculate::LookupDrafter, values::WantedRows,
 };
 use crate::{
     Error,
     api::Client,
-    kv::{KvCache, Namespace, SequencePages},
+    kv::{Namespace, PageCache, SequencePages},
 };
 
 /// The rows that a sequence can run next.
@@ -79,7 +79,7 @@ pub(crate) struct Sequence {
     /// The log-probabilities of its prompt, as long as they are wanted and not complete.
     pub(crate) scores: Option<Box<PromptScores>>,
     /// The source of its drafts, if tokens are drafted.
-    pub(crate) drafter: Option<Box<Drafter>>,
+    pub(crate) drafter: Option<Box<LookupDrafter>>,
     /// Whether a pass that verifies drafts was not taken yet: its next position is not known.
     pub(crate) verifying: bool,
     /// Whether the newest of its passes waits for its draw.
@@ -194,7 +194,7 @@ impl Sequence {
     }
 
     /// Frees its pages and its slot, which is returned. May be called again.
-    pub(crate) fn release(&mut self, kv: &mut KvCache) -> Option<u32> {
+    pub(crate) fn release(&mut self, kv: &mut PageCache) -> Option<u32> {
         kv.release(&mut self.pages);
         (self.submitted, self.computed) = (0, 0);
         self.slot.take()
@@ -240,10 +240,10 @@ impl Sequence {
             Goal::Text { draw, .. } if draw.is_stepwise() => {
                 let waits = match self.ahead {
                     _ if !late_draws || !draw.can_run_ahead() => {
-                        self.flights > 0 || draw.is_guide_busy()
+                        self.flights > 0 || draw.is_constraint_busy()
                     }
                     // its mask is known
-                    0 => draw.is_guide_busy(),
+                    0 => draw.is_constraint_busy(),
                     // its mask follows from the token that is ahead
                     1 => false,
                     _ => true,
@@ -374,7 +374,7 @@ impl Sequence {
     }
 
     /// Puts its full pages whose tokens are final into the prefix tree.
-    pub(crate) fn commit(&mut self, kv: &mut KvCache) {
+    pub(crate) fn commit(&mut self, kv: &mut PageCache) {
         let shared = if self.is_uniform() { self.tokens.len() } else { self.prompt };
         let positions = self.computed.min(shared);
         let prompt = self.prompt_rows();

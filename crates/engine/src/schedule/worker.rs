@@ -1,5 +1,5 @@
 //! The thread of a model: it receives requests, and steps the scheduler. Where there are no threads,
-//! `caller.rs` takes the place of this file.
+//! `worker_without_threads.rs` takes the place of this file.
 
 use std::{
     sync::{

@@ -31,14 +31,14 @@ pub(crate) enum States<'a> {
 }
 
 /// The hidden states that wait to be run.
-enum Waiting {
+enum WaitingStates {
     /// `[positions, hidden]`.
     Given(Vec<f32>),
     /// Rows of the model's newest pass from this one on.
     Rows(usize),
 }
 
-impl Waiting {
+impl WaitingStates {
     const NONE: Self = Self::Given(Vec::new());
 }
 
@@ -49,18 +49,18 @@ struct Slot {
     rows: usize,
     /// Positions whose hidden states wait to be run, in ascending order, and these states.
     positions: Vec<usize>,
-    states: Waiting,
+    states: WaitingStates,
     /// The position of the sequence whose hidden state is expected next.
     next: usize,
 }
 
 impl Slot {
     const EMPTY: Self =
-        Self { id: 0, rows: 0, positions: Vec::new(), states: Waiting::NONE, next: 0 };
+        Self { id: 0, rows: 0, positions: Vec::new(), states: WaitingStates::NONE, next: 0 };
 
     /// Whether states wait that are rows of the model's newest pass.
     fn is_kept(&self) -> bool {
-        !self.positions.is_empty() && matches!(self.states, Waiting::Rows(_))
+        !self.positions.is_empty() && matches!(self.states, WaitingStates::Rows(_))
     }
 }
 
@@ -68,7 +68,7 @@ impl Slot {
 struct Span<'a> {
     slot: u32,
     tokens: &'a [u32],
-    /// Waiting positions that run.
+    /// WaitingStates positions that run.
     count: usize,
     /// The draw of the token after the last row, if it is sampled.
     ask: Option<&'a Ask<'a>>,
@@ -121,23 +121,23 @@ impl HeadModel {
         }
         let new = first.max(slot.next)..end;
         match (&mut slot.states, states) {
-            (Waiting::Given(waiting), _) => waiting.truncate(slot.positions.len() * width),
+            (WaitingStates::Given(waiting), _) => waiting.truncate(slot.positions.len() * width),
             // rows of an earlier pass are lost
-            (Waiting::Rows(_), _) => slot.positions.clear(),
+            (WaitingStates::Rows(_), _) => slot.positions.clear(),
         }
         if new.is_empty() {
             return;
         }
         match (&mut slot.states, states) {
-            (Waiting::Given(waiting), States::Given(values)) => waiting
+            (WaitingStates::Given(waiting), States::Given(values)) => waiting
                 .extend_from_slice(&values[(new.start - first) * width..(end - first) * width]),
-            (Waiting::Rows(_), States::Given(values)) => {
+            (WaitingStates::Rows(_), States::Given(values)) => {
                 let own = &values[(new.start - first) * width..(end - first) * width];
-                slot.states = Waiting::Given(own.to_vec());
+                slot.states = WaitingStates::Given(own.to_vec());
             }
             (_, States::Rows { first: row, .. }) => {
                 slot.positions.clear();
-                slot.states = Waiting::Rows(row + new.start - first);
+                slot.states = WaitingStates::Rows(row + new.start - first);
             }
         }
         slot.next = end;
@@ -185,7 +185,7 @@ impl HeadModel {
         }
     }
 
-    /// Waiting positions of a sequence that are followed by a known token.
+    /// WaitingStates positions of a sequence that are followed by a known token.
     fn known(&self, id: u64, slot: u32, tokens: &[u32]) -> usize {
         let slot = self.slots.get(slot as usize).filter(|slot| slot.id == id);
         slot.map_or(0, |slot| slot.positions.partition_point(|&p| p + 1 < tokens.len()))
@@ -300,8 +300,8 @@ impl HeadModel {
                 slot.rows += 1;
             }
             match &mut slot.states {
-                Waiting::Given(states) => given.extend(states.drain(..span.count * width)),
-                Waiting::Rows(first) => {
+                WaitingStates::Given(states) => given.extend(states.drain(..span.count * width)),
+                WaitingStates::Rows(first) => {
                     kept.extend((*first..*first + span.count).map(|row| row as u32));
                     *first += span.count;
                 }

@@ -1,7 +1,7 @@
 //! Drafts of the next tokens of a sequence, and the decision how many of them a pass verifies.
 //!
 //! Sources of drafts are the [`lookup`] of n-grams in the text so far and in a predicted text, and
-//! a [draft model](draft_model) or the [head] of the model's file. A [`Drafter`] keeps the rate of acceptance of each for one sequence;
+//! a [draft model](draft_model) or the [head] of the model's file. A [`LookupDrafter`] keeps the rate of acceptance of each for one sequence;
 //! [`costs`] has the measured times of passes; [`choose()`] compares both.
 //!
 //! Drafts are rows of a decoding pass, each with a sample. They are accepted while they equal the
@@ -18,16 +18,16 @@ mod choose;
 mod costs;
 mod draft_model;
 mod draft_passes;
-mod drafter;
 mod head;
 mod lookup;
+mod lookup_drafter;
 
 pub(super) use acceptance::Rate;
 pub(super) use choose::{Choice, DRAFT_MAX, all, choose};
 pub(super) use costs::PassCosts;
 pub(crate) use draft_model::DraftModel;
 pub(super) use draft_model::{Ask, DECODE_ROWS};
-pub(crate) use drafter::Drafter;
-pub(super) use drafter::Proposal;
 pub(crate) use head::HeadModel;
 pub(super) use head::States;
+pub(crate) use lookup_drafter::LookupDrafter;
+pub(super) use lookup_drafter::Proposal;

@@ -1,18 +1,18 @@
-//! The constraint of one sequence between its tokens.
+//! What a constraint allows at the next draws of one sequence.
 
 use pelton_sampling::Sampled;
 
-use super::follower::{Drafted, Follower, Mask, Step, allows};
+use super::text_matcher::{Drafted, Mask, MatcherStep, TextMatcher, allows};
 
-/// The follower of a sequence's text, or the place where it is awaited.
-pub(crate) struct Guide {
+/// The matcher of a sequence's text, or the place where it is awaited.
+pub(crate) struct DrawConstraint {
     /// `None` while a worker has it.
-    follower: Option<Box<Follower>>,
+    matcher: Option<Box<TextMatcher>>,
     /// The tokens that may come next.
     mask: Mask,
     /// Tokens that were refused at this place: of those that the mask allows they are left out.
     refused: Vec<u32>,
-    /// The tokens that the follower takes at this moment.
+    /// The tokens that the matcher takes at this moment.
     pending: Vec<Sampled>,
     /// Drafted tokens that the constraint allows, which no pass has verified yet.
     drafts: Option<Vec<u32>>,
@@ -25,13 +25,13 @@ pub(crate) struct Guide {
     words: usize,
 }
 
-impl Guide {
-    /// A guide for masks of a vocabulary of `vocab` tokens.
-    pub(crate) fn new(follower: Follower, vocab: usize) -> Self {
+impl DrawConstraint {
+    /// A constraint for masks of a vocabulary of `vocab` tokens.
+    pub(crate) fn new(matcher: TextMatcher, vocab: usize) -> Self {
         Self {
-            drafts_allowed: follower.can_draft(),
-            begun: follower.has_begun(),
-            follower: Some(Box::new(follower)),
+            drafts_allowed: matcher.can_draft(),
+            begun: matcher.has_begun(),
+            matcher: Some(Box::new(matcher)),
             mask: None,
             refused: Vec::new(),
             pending: Vec::new(),
@@ -48,80 +48,87 @@ impl Guide {
 
     /// Whether the row of the next token can run before its draw: the token before it is never
     /// drawn again.
-    pub(super) fn can_run_ahead(&self) -> bool {
+    pub(crate) fn can_run_ahead(&self) -> bool {
         self.begun
     }
 
     /// Whether the tokens that may come next are not known yet.
-    pub(super) fn is_busy(&self) -> bool {
-        self.follower.is_none()
+    pub(crate) fn is_busy(&self) -> bool {
+        self.matcher.is_none()
     }
 
     /// The tokens that may come after `drafted` of the drafted tokens; `None` for all.
-    pub(super) fn mask_after(&self, drafted: usize) -> Option<&[u32]> {
+    pub(crate) fn mask_after(&self, drafted: usize) -> Option<&[u32]> {
         match drafted.checked_sub(1) {
             None => self.mask.as_deref(),
             Some(last) => self.draft_masks.get(last)?.as_deref(),
         }
     }
 
-    /// The follower, at the end of its text.
-    pub(super) fn take_follower(&mut self) -> Option<Box<Follower>> {
-        self.follower.take()
+    /// The matcher, at the end of its text.
+    pub(crate) fn take_matcher(&mut self) -> Option<Box<TextMatcher>> {
+        self.matcher.take()
     }
 
-    /// The follower and its first step.
-    pub(super) fn start(&mut self) -> Option<(Box<Follower>, Step)> {
-        Some((self.follower.take()?, Step::Start))
+    /// The matcher and its first step.
+    pub(crate) fn start(&mut self) -> Option<(Box<TextMatcher>, MatcherStep)> {
+        Some((self.matcher.take()?, MatcherStep::Start))
     }
 
-    /// The follower and the step of sampled tokens, all but the last of which were drafted.
-    pub(super) fn push(&mut self, sampled: Vec<Sampled>) -> Option<(Box<Follower>, Step)> {
+    /// The matcher and the step of sampled tokens, all but the last of which were drafted.
+    pub(crate) fn push(
+        &mut self,
+        sampled: Vec<Sampled>,
+    ) -> Option<(Box<TextMatcher>, MatcherStep)> {
         let tokens = sampled.iter().filter_map(|sampled| sampled.token).collect();
         self.pending = sampled;
-        Some((self.follower.take()?, Step::Tokens(tokens)))
+        Some((self.matcher.take()?, MatcherStep::Tokens(tokens)))
     }
 
-    /// The follower and the step of a draft of at most `most` tokens; `None` if its first token may
+    /// The matcher and the step of a draft of at most `most` tokens; `None` if its first token may
     /// not come.
-    pub(super) fn draft(&mut self, tokens: Vec<u32>, most: usize) -> Option<(Box<Follower>, Step)> {
+    pub(crate) fn draft(
+        &mut self,
+        tokens: Vec<u32>,
+        most: usize,
+    ) -> Option<(Box<TextMatcher>, MatcherStep)> {
         let &first = tokens.first()?;
         if self.mask.as_deref().is_some_and(|mask| !allows(mask, first)) {
             return None;
         }
-        Some((self.follower.take()?, Step::Draft { tokens, most }))
+        Some((self.matcher.take()?, MatcherStep::Draft { tokens, most }))
     }
 
-    /// Takes the follower back, with the part of a draft that the constraint allows.
-    pub(super) fn drafted(&mut self, follower: Box<Follower>, drafted: Drafted) {
-        self.drafts_allowed = follower.can_draft();
-        self.follower = Some(follower);
+    /// Takes the matcher back, with the part of a draft that the constraint allows.
+    pub(crate) fn drafted(&mut self, matcher: Box<TextMatcher>, drafted: Drafted) {
+        self.drafts_allowed = matcher.can_draft();
+        self.matcher = Some(matcher);
         self.draft_masks = drafted.masks;
         self.drafts = Some(drafted.tokens);
     }
 
     /// The drafted tokens that the constraint allows, once.
-    pub(super) fn take_drafts(&mut self) -> Option<Vec<u32>> {
+    pub(crate) fn take_drafts(&mut self) -> Option<Vec<u32>> {
         self.drafts.take()
     }
 
-    /// Takes the follower back, with the mask after its step. Returns the tokens that were pending.
-    pub(super) fn taken(&mut self, follower: Box<Follower>, mask: Mask) -> Vec<Sampled> {
-        self.moved(follower, mask);
+    /// Takes the matcher back, with the mask after its step. Returns the tokens that were pending.
+    pub(crate) fn taken(&mut self, matcher: Box<TextMatcher>, mask: Mask) -> Vec<Sampled> {
+        self.moved(matcher, mask);
         std::mem::take(&mut self.pending)
     }
 
-    /// Takes the follower back, which refused the last of the pending tokens: it is left out of the
+    /// Takes the matcher back, which refused the last of the pending tokens: it is left out of the
     /// mask. Returns those before it.
-    pub(super) fn refused(&mut self, follower: Box<Follower>) -> Vec<Sampled> {
+    pub(crate) fn refused(&mut self, matcher: Box<TextMatcher>) -> Vec<Sampled> {
         let mut taken = std::mem::take(&mut self.pending);
         let refused = taken.pop().and_then(|sampled| sampled.token);
         if taken.is_empty() {
-            self.follower = Some(follower);
+            self.matcher = Some(matcher);
             self.drafts = None;
         } else {
             // the constraint has not begun, so all tokens may come
-            self.moved(follower, None);
+            self.moved(matcher, None);
         }
         self.refused.extend(refused);
         let mut mask = self.mask.take().unwrap_or_else(|| vec![u32::MAX; self.words]);
@@ -134,9 +141,9 @@ impl Guide {
         taken
     }
 
-    fn moved(&mut self, follower: Box<Follower>, mask: Mask) {
-        self.begun = follower.has_begun();
-        self.follower = Some(follower);
+    fn moved(&mut self, matcher: Box<TextMatcher>, mask: Mask) {
+        self.begun = matcher.has_begun();
+        self.matcher = Some(matcher);
         self.mask = mask;
         self.refused.clear();
         self.drafts = None;

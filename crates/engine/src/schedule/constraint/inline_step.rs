@@ -26,12 +26,12 @@ struct State {
 
 /// The step that runs on the scheduler's thread, if there is one.
 #[derive(Debug, Default)]
-pub(crate) struct LoneStep {
+pub(crate) struct InlineStep {
     state: Mutex<State>,
     ended: Condvar,
 }
 
-impl LoneStep {
+impl InlineStep {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,7 +86,7 @@ mod tests {
     fn a_step_that_goes_on_is_stopped_and_a_short_one_is_not() {
         let compiler = Compiler::of_bytes().unwrap();
         let matcher = compiler.compile(&Constraint::Regex("a".into())).unwrap();
-        let step = LoneStep::default();
+        let step = InlineStep::default();
         // nothing runs
         step.make_room();
         step.begin(matcher.copy().interrupt().unwrap());

@@ -89,7 +89,7 @@ pub(crate) struct Targets {
 
 /// A prompt that is being computed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingPrompt {
     /// Rows to be run.
     pub(crate) rows: usize,
     /// The time since its arrival.
@@ -132,7 +132,7 @@ impl PrefillBudget {
     /// Rows that the next pass over these prompts may have: all if no sequence decodes, or else as many
     /// whole pages as fit into its time, at least one. Before the first measurement that is one.
     /// `decode` are the seconds of a decoding pass, if sequences decode.
-    pub(crate) fn rows(&self, decode: Option<f64>, prompts: &[Waiting]) -> usize {
+    pub(crate) fn rows(&self, decode: Option<f64>, prompts: &[WaitingPrompt]) -> usize {
         let Some(decode) = decode.filter(|_| !self.is_whole) else { return self.rows };
         let fitting = match self.time.parts() {
             Some((fixed, row)) => {
@@ -147,7 +147,7 @@ impl PrefillBudget {
 
     /// Rows of prompts that the next pass may have next to `decoding` rows of decoding, whose next tokens it
     /// gives: whole pages, at least one.
-    pub(crate) fn rows_beside(&self, decoding: usize, prompts: &[Waiting]) -> usize {
+    pub(crate) fn rows_beside(&self, decoding: usize, prompts: &[WaitingPrompt]) -> usize {
         self.rows(Some(0.0), prompts)
             .saturating_sub(decoding.next_multiple_of(PAGE))
             .max(PAGE)
@@ -155,7 +155,7 @@ impl PrefillBudget {
     }
 
     /// The seconds of the next pass over prompts, between two decoding passes of `decode` seconds each.
-    fn pass_seconds(&self, decode: f64, prompts: &[Waiting], fixed: f64, row: f64) -> f64 {
+    fn pass_seconds(&self, decode: f64, prompts: &[WaitingPrompt], fixed: f64, row: f64) -> f64 {
         let [first, between, most] = {
             let Targets { first, between, prefill } = self.targets;
             [first, between, prefill].map(|time| time.as_secs_f64())
@@ -215,9 +215,12 @@ mod tests {
     fn rows_of_a_budget() {
         // no target is in reach: the most time
         let mut budget = budget(0, 0);
-        let late = [Waiting { rows: 1, age: MS(1) }];
+        let late = [WaitingPrompt { rows: 1, age: MS(1) }];
         let rows = |budget: &PrefillBudget| {
-            (budget.rows(None, &late), budget.rows(Some(1e-3), &[Waiting { rows: 0, ..late[0] }]))
+            (
+                budget.rows(None, &late),
+                budget.rows(Some(1e-3), &[WaitingPrompt { rows: 0, ..late[0] }]),
+            )
         };
         assert_eq!(rows(&budget), (512, 64));
         budget.measured(100, MS(50));
@@ -256,7 +259,7 @@ mod tests {
         for _ in 0..9 {
             budget.measured(64, MS(400));
         }
-        let prompts = [Waiting { rows: 2000, age: MS(0) }];
+        let prompts = [WaitingPrompt { rows: 2000, age: MS(0) }];
         assert_eq!(budget.rows(Some(0.02), &prompts), 512);
         assert_eq!(budget.rows_beside(20, &prompts), 448);
         assert_eq!(budget.of_whole_passes(false).rows(Some(0.02), &prompts), 64);
@@ -274,7 +277,7 @@ mod tests {
     #[test]
     fn few_that_decode_get_their_tokens_in_time() {
         let budget = of_a_gpu();
-        let prompt = [Waiting { rows: 325, age: MS(5) }];
+        let prompt = [WaitingPrompt { rows: 325, age: MS(5) }];
         // 25 ms less a decoding pass of 2.4 ms: 16 ms for rows
         assert_eq!(budget.rows(Some(0.0024), &prompt), 192);
         assert!(budget.seconds(192) + 0.0024 <= 0.025);
@@ -283,7 +286,7 @@ mod tests {
     #[test]
     fn many_that_decode_wait_longer_for_fewer_passes() {
         let budget = of_a_gpu();
-        let prompt = [Waiting { rows: 325, age: MS(5) }];
+        let prompt = [WaitingPrompt { rows: 325, age: MS(5) }];
         // eight fixed parts, which are less than six decoding passes of 11 ms
         assert_eq!(budget.rows(Some(0.011), &prompt), 512);
         // without a fixed part smaller passes lose nothing
@@ -297,7 +300,7 @@ mod tests {
     #[test]
     fn prompts_that_are_late_get_the_most_time_and_endless_ones_do_not() {
         // a row takes 1 ms
-        let rows = |prompts: &[Waiting]| {
+        let rows = |prompts: &[WaitingPrompt]| {
             let targets = Targets { first: MS(500), between: MS(25), prefill: MS(300) };
             let mut budget = PrefillBudget::new(targets, 512);
             for rows in [64, 256] {
@@ -306,11 +309,11 @@ mod tests {
             budget.rows(Some(0.001), prompts)
         };
         // a page is more than a token's time, and enough for a prompt that has just come
-        assert_eq!(rows(&[Waiting { rows: 64, age: MS(0) }]), 64);
-        let late = Waiting { rows: 100, age: MS(400) };
+        assert_eq!(rows(&[WaitingPrompt { rows: 64, age: MS(0) }]), 64);
+        let late = WaitingPrompt { rows: 100, age: MS(400) };
         assert_eq!(rows(&[late]), 256);
         // no time is enough for its first token, so others go on
-        let endless = Waiting { rows: 30_000, age: MS(0) };
+        let endless = WaitingPrompt { rows: 30_000, age: MS(0) };
         assert_eq!(rows(&[endless]), 64);
         assert_eq!(rows(&[endless, late]), 256);
     }

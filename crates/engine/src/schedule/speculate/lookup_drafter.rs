@@ -55,7 +55,7 @@ impl Prediction {
 /// Every new token of the sequence is compared with the one that each source would have drafted, so
 /// the rates of acceptance are known without passes that verify anything.
 #[derive(Debug)]
-pub(crate) struct Drafter {
+pub(crate) struct LookupDrafter {
     pub(crate) speculation: Speculation,
     lookup: Lookup,
     /// Tokens of the sequence that are known to the sources.
@@ -68,7 +68,7 @@ pub(crate) struct Drafter {
     pub(crate) model_rate: Rate,
 }
 
-impl Drafter {
+impl LookupDrafter {
     /// For a sequence that begins with `prompt`; the text after it is expected to be like
     /// `prediction`, if that is not empty.
     pub(crate) fn new(speculation: Speculation, prompt: &[u32], prediction: Vec<u32>) -> Self {
@@ -139,8 +139,8 @@ impl Drafter {
 mod tests {
     use super::*;
 
-    fn fed(prompt: &[u32], prediction: &[u32], output: &[u32]) -> (Drafter, Vec<u32>) {
-        let mut drafter = Drafter::new(Speculation::Auto, prompt, prediction.to_vec());
+    fn fed(prompt: &[u32], prediction: &[u32], output: &[u32]) -> (LookupDrafter, Vec<u32>) {
+        let mut drafter = LookupDrafter::new(Speculation::Auto, prompt, prediction.to_vec());
         let tokens = [prompt, output].concat();
         drafter.observe(&tokens);
         (drafter, tokens)

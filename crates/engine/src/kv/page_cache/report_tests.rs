@@ -47,7 +47,7 @@ impl Listener {
     }
 }
 
-fn reported(mut kv: KvCache) -> (KvCache, Arc<Mutex<Listener>>) {
+fn reported(mut kv: PageCache) -> (PageCache, Arc<Mutex<Listener>>) {
     let listener = Arc::new(Mutex::new(Listener::default()));
     let hears = Arc::clone(&listener);
     kv = kv.reporting_to(Some(CacheCallback::new(move |events| {
@@ -59,7 +59,7 @@ fn reported(mut kv: KvCache) -> (KvCache, Arc<Mutex<Listener>>) {
 #[test]
 fn reports_predict_every_hit() {
     for phases_agree in [true, false] {
-        let cache = KvCache::new(&[CacheGroup { window: None }], &[40], None, phases_agree);
+        let cache = PageCache::new(&[CacheGroup { window: None }], &[40], None, phases_agree);
         let (mut kv, listener) = reported(cache);
         let mut random = Random::new(5);
         let mut running: Vec<SequencePages> = Vec::new();
@@ -100,7 +100,7 @@ fn reports_predict_every_hit() {
 #[test]
 fn a_window_does_not_take_reported_pages_back() {
     let groups = [CacheGroup { window: Some(70) }, CacheGroup { window: None }];
-    let (mut kv, listener) = reported(KvCache::new(&groups, &[8, 40], None, true));
+    let (mut kv, listener) = reported(PageCache::new(&groups, &[8, 40], None, true));
     let text: Vec<u32> = (0..6 * PAGE as u32 + 1).collect();
     let (mut pages, _) = kv.lookup(0, &text, text.len());
     for position in (0..text.len()).step_by(PAGE) {

@@ -1,4 +1,4 @@
-//! Worker threads that let followers take their steps while passes run.
+//! Worker threads that let matchers take their steps while passes run.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -12,75 +12,72 @@ use std::{
 
 use pelton_constraint::Error;
 
-use super::{
-    follower::{Follower, Outcome, Step},
-    queue::QueueBound,
-};
+use super::text_matcher::{MatcherStep, Outcome, TextMatcher};
+use crate::schedule::queue::QueueBound;
 
 /// The most threads.
 const THREADS_MAX: usize = 8;
 
 /// The work of a thread.
 enum Job {
-    /// The step of a sequence's follower.
-    Step { id: u64, follower: Box<Follower>, step: Step },
-    /// The end of a follower, whose memory may take a while to free.
-    Free(Box<Follower>),
+    /// The step of a sequence's matcher.
+    Step { id: u64, matcher: Box<TextMatcher>, step: MatcherStep },
+    /// The end of a matcher, whose memory may take a while to free.
+    Free(Box<TextMatcher>),
 }
 
-/// A follower that took its step.
-pub(super) struct Done {
+/// A matcher that took its step.
+pub(crate) struct FinishedStep {
     /// The sequence.
-    pub(super) id: u64,
-    pub(super) follower: Box<Follower>,
-    pub(super) outcome: Outcome,
+    pub(crate) id: u64,
+    pub(crate) matcher: Box<TextMatcher>,
+    pub(crate) outcome: Outcome,
 }
 
-/// Followers at work. The threads are started with the first of them.
+/// MatcherPool at work. The threads are started with the first of them.
 #[derive(Default)]
-pub(super) struct Followers {
-    threads: Option<(Sender<Job>, Receiver<Done>)>,
+pub(crate) struct MatcherPool {
+    threads: Option<(Sender<Job>, Receiver<FinishedStep>)>,
     /// Steps that were not received yet.
     busy: usize,
     /// Steps that the calling thread took.
-    own: Vec<Done>,
+    own: Vec<FinishedStep>,
 }
 
-impl Followers {
+impl MatcherPool {
     /// Whether a step was not received yet.
-    pub(super) fn are_busy(&self) -> bool {
+    pub(crate) fn are_busy(&self) -> bool {
         self.busy > 0
     }
 
-    /// Lets a sequence's follower take a step on a worker.
-    pub(super) fn send(&mut self, id: u64, follower: Box<Follower>, step: Step) {
+    /// Lets a sequence's matcher take a step on a worker.
+    pub(crate) fn send(&mut self, id: u64, matcher: Box<TextMatcher>, step: MatcherStep) {
         self.busy += 1;
-        if let Some(Job::Step { id, follower, step }) = self.give(Job::Step { id, follower, step })
-        {
-            self.own.push(run(id, follower, step));
+        if let Some(Job::Step { id, matcher, step }) = self.give(Job::Step { id, matcher, step }) {
+            self.own.push(run(id, matcher, step));
         }
     }
 
-    /// Lets a sequence's follower take a step at once, on the calling thread. A request in the queue
+    /// Lets a sequence's matcher take a step at once, on the calling thread. A request in the queue
     /// prevents or stops that: then a worker takes the step.
-    pub(super) fn send_alone(
+    pub(crate) fn step_inline(
         &mut self,
         id: u64,
-        mut follower: Box<Follower>,
-        step: Step,
+        mut matcher: Box<TextMatcher>,
+        step: MatcherStep,
         bound: &QueueBound,
     ) {
-        let taken = catch_unwind(AssertUnwindSafe(|| follower.step_alone(&step, bound)));
+        let taken = catch_unwind(AssertUnwindSafe(|| matcher.step_inline(&step, bound)));
         let Some(outcome) = taken.unwrap_or_else(|_| Some(panicked())) else {
-            return self.send(id, follower, step);
+            return self.send(id, matcher, step);
         };
         self.busy += 1;
-        self.own.push(Done { id, follower, outcome });
+        self.own.push(FinishedStep { id, matcher, outcome });
     }
 
-    /// Frees a follower on a worker.
-    pub(super) fn free(&mut self, follower: Box<Follower>) {
-        drop(self.give(Job::Free(follower)));
+    /// Frees a matcher on a worker.
+    pub(crate) fn free(&mut self, matcher: Box<TextMatcher>) {
+        drop(self.give(Job::Free(matcher)));
     }
 
     /// Gives a job to the threads, or back if there are none.
@@ -89,8 +86,8 @@ impl Followers {
         sender.send(job).err().map(|mpsc::SendError(job)| job)
     }
 
-    /// The next follower that took its step, if one does within `wait`.
-    pub(super) fn receive(&mut self, wait: Duration) -> Option<Done> {
+    /// The next matcher that took its step, if one does within `wait`.
+    pub(crate) fn receive(&mut self, wait: Duration) -> Option<FinishedStep> {
         let done = self.own.pop().or_else(|| {
             let (_, done) = self.threads.as_ref()?;
             done.recv_timeout(wait).ok()
@@ -101,7 +98,7 @@ impl Followers {
 }
 
 /// Starts the threads; they end when the sender is dropped.
-fn start() -> (Sender<Job>, Receiver<Done>) {
+fn start() -> (Sender<Job>, Receiver<FinishedStep>) {
     let (sender, jobs) = mpsc::channel::<Job>();
     let (results, done) = mpsc::channel();
     let jobs = Arc::new(Mutex::new(jobs));
@@ -111,12 +108,12 @@ fn start() -> (Sender<Job>, Receiver<Done>) {
         let work = move || loop {
             let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
             match job {
-                Ok(Job::Step { id, follower, step }) => {
-                    if results.send(run(id, follower, step)).is_err() {
+                Ok(Job::Step { id, matcher, step }) => {
+                    if results.send(run(id, matcher, step)).is_err() {
                         return;
                     }
                 }
-                Ok(Job::Free(follower)) => drop(follower),
+                Ok(Job::Free(matcher)) => drop(matcher),
                 Err(_) => return,
             }
         };
@@ -128,9 +125,9 @@ fn start() -> (Sender<Job>, Receiver<Done>) {
     (sender, done)
 }
 
-fn run(id: u64, mut follower: Box<Follower>, step: Step) -> Done {
-    let outcome = catch_unwind(AssertUnwindSafe(|| follower.step(&step)));
-    Done { id, follower, outcome: outcome.unwrap_or_else(|_| panicked()) }
+fn run(id: u64, mut matcher: Box<TextMatcher>, step: MatcherStep) -> FinishedStep {
+    let outcome = catch_unwind(AssertUnwindSafe(|| matcher.step(&step)));
+    FinishedStep { id, matcher, outcome: outcome.unwrap_or_else(|_| panicked()) }
 }
 
 fn panicked() -> Outcome {

@@ -1,19 +1,18 @@
-//! A constraint that follows one text: it moves to a worker with each token, and back.
+//! A matcher that follows one text: it moves to a worker with each token, and back.
 
 use std::sync::Arc;
 
 use pelton_constraint::{Error, Matcher};
 use pelton_tokenizer::Tokenizer;
 
-use super::queue::QueueBound;
-use crate::api::Trigger;
+use crate::{api::Trigger, schedule::queue::QueueBound};
 
 /// The tokens that may come at one place `[vocab / 32]`; `None` for all.
-pub(super) type Mask = Option<Vec<u32>>;
+pub(crate) type Mask = Option<Vec<u32>>;
 
-/// The input of a follower.
+/// The input of a matcher.
 #[derive(Clone, Debug)]
-pub(super) enum Step {
+pub(crate) enum MatcherStep {
     /// The beginning of the text.
     Start,
     /// The next tokens.
@@ -29,7 +28,7 @@ pub(super) enum Step {
 
 /// The result of a step.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// They were taken.
     Taken {
         /// The tokens that have to come next: they were taken too.
@@ -49,10 +48,10 @@ pub(super) enum Outcome {
 
 /// The beginning of a draft that a constraint allows, with the tokens that it forces.
 #[derive(Debug, Default)]
-pub(super) struct Drafted {
-    pub(super) tokens: Vec<u32>,
+pub(crate) struct Drafted {
+    pub(crate) tokens: Vec<u32>,
     /// The tokens that may come after each of them: a single one where the next is forced.
-    pub(super) masks: Vec<Mask>,
+    pub(crate) masks: Vec<Mask>,
 }
 
 /// Whether a mask has a token.
@@ -67,7 +66,7 @@ struct Saved {
 }
 
 /// A matcher with the triggers that it waits for.
-pub(crate) struct Follower {
+pub(crate) struct TextMatcher {
     matcher: Matcher,
     tokenizer: Arc<Tokenizer>,
     /// Empty once the constraint has begun.
@@ -86,8 +85,8 @@ pub(crate) struct Follower {
     words: usize,
 }
 
-impl Follower {
-    /// A follower for masks of a vocabulary of `vocab` tokens.
+impl TextMatcher {
+    /// A matcher for masks of a vocabulary of `vocab` tokens.
     pub(crate) fn new(
         matcher: Matcher,
         tokenizer: Arc<Tokenizer>,
@@ -101,17 +100,17 @@ impl Follower {
     }
 
     /// Whether drafts can be followed.
-    pub(super) fn can_draft(&self) -> bool {
+    pub(crate) fn can_draft(&self) -> bool {
         self.drafts
     }
 
     /// Whether it waits for no trigger.
-    pub(super) fn has_begun(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         self.triggers.is_empty()
     }
 
     /// Takes a step.
-    pub(super) fn step(&mut self, step: &Step) -> Outcome {
+    pub(crate) fn step(&mut self, step: &MatcherStep) -> Outcome {
         if std::mem::take(&mut self.is_stopped)
             && let Err(error) = self.follow_again()
         {
@@ -123,7 +122,11 @@ impl Follower {
 
     /// Takes a step on the scheduler's thread. Returns `None` if a request waits for that thread: the
     /// step is to be taken by another.
-    pub(super) fn step_alone(&mut self, step: &Step, bound: &QueueBound) -> Option<Outcome> {
+    pub(crate) fn step_inline(
+        &mut self,
+        step: &MatcherStep,
+        bound: &QueueBound,
+    ) -> Option<Outcome> {
         if !self.triggers.is_empty() {
             // the text before the constraint needs no matcher until a trigger comes
             return (!self.may_begin(step)).then(|| self.step(step));
@@ -131,10 +134,10 @@ impl Follower {
         let interrupt = self.matcher.interrupt()?;
         let saved = self.saved();
         let before = saved.tokens.len();
-        bound.lone_step.begin(interrupt);
+        bound.inline_step.begin(interrupt);
         // asked after the beginning, so that a request is either seen here or sees the step
         let outcome = (bound.counts().0 == 0).then(|| self.try_step(step));
-        if bound.lone_step.end() {
+        if bound.inline_step.end() {
             self.is_stopped = true;
             if let Some(saved) = &mut self.saved {
                 saved.tokens.truncate(before);
@@ -144,18 +147,18 @@ impl Follower {
         Some(self.settle(step, outcome?))
     }
 
-    fn try_step(&mut self, step: &Step) -> Result<Outcome, Error> {
+    fn try_step(&mut self, step: &MatcherStep) -> Result<Outcome, Error> {
         match step {
-            Step::Start => self.take(&[]),
-            Step::Tokens(tokens) => self.take(tokens),
-            Step::Draft { tokens, most } => self.draft(tokens, *most).map(Outcome::Drafted),
+            MatcherStep::Start => self.take(&[]),
+            MatcherStep::Tokens(tokens) => self.take(tokens),
+            MatcherStep::Draft { tokens, most } => self.draft(tokens, *most).map(Outcome::Drafted),
         }
     }
 
     /// The outcome of a step; a draft that fails leaves the text where it is.
-    fn settle(&mut self, step: &Step, outcome: Result<Outcome, Error>) -> Outcome {
+    fn settle(&mut self, step: &MatcherStep, outcome: Result<Outcome, Error>) -> Outcome {
         let outcome = match step {
-            Step::Draft { .. } => {
+            MatcherStep::Draft { .. } => {
                 outcome.or_else(|_| self.restore().map(|()| Outcome::Drafted(Drafted::default())))
             }
             _ => outcome,
@@ -164,8 +167,10 @@ impl Follower {
     }
 
     /// Whether a step has the end of a trigger.
-    fn may_begin(&self, step: &Step) -> bool {
-        let (Step::Tokens(tokens) | Step::Draft { tokens, .. }) = step else { return true };
+    fn may_begin(&self, step: &MatcherStep) -> bool {
+        let (MatcherStep::Tokens(tokens) | MatcherStep::Draft { tokens, .. }) = step else {
+            return true;
+        };
         let mut tail = self.tail.clone();
         for &token in tokens {
             tail.extend_from_slice(self.tokenizer.token_bytes(token).unwrap_or_default());
@@ -360,7 +365,7 @@ mod tests {
 
     use super::*;
 
-    /// A follower whose matcher was stopped, at any step, goes on as one that was not.
+    /// A matcher that was stopped, at any step, goes on as one that was not.
     #[test]
     fn a_stopped_step_is_taken_again() {
         let checkpoint = crate::built_in().unwrap();
@@ -374,10 +379,10 @@ mod tests {
         let bound = Arc::new(QueueBound::new(1, 1));
         let new = || {
             let vocab = tokenizer.vocab_size();
-            Follower::new(matcher.copy(), Arc::clone(&tokenizer), Vec::new(), true, vocab)
+            TextMatcher::new(matcher.copy(), Arc::clone(&tokenizer), Vec::new(), true, vocab)
         };
         let (mut plain, mut stopped) = (new(), new());
-        let (mut step, mut count) = (Step::Start, 0);
+        let (mut step, mut count) = (MatcherStep::Start, 0);
         loop {
             let expected = plain.step(&step);
             match count % 3 {
@@ -390,12 +395,12 @@ mod tests {
                 1 => {
                     // a request in the queue: the step does not begin
                     let _place = bound.enter(1, 0).unwrap();
-                    assert!(stopped.step_alone(&step, &bound).is_none());
+                    assert!(stopped.step_inline(&step, &bound).is_none());
                 }
                 _ => {}
             }
             let found = match count % 3 {
-                2 => stopped.step_alone(&step, &bound).unwrap(),
+                2 => stopped.step_inline(&step, &bound).unwrap(),
                 _ => stopped.step(&step),
             };
             assert_eq!(format!("{found:?}"), format!("{expected:?}"), "step {count}");
@@ -405,7 +410,7 @@ mod tests {
             let Some(mask) = mask.filter(|_| !ended && count < 200) else { break };
             let allowed: Vec<u32> =
                 (0..tokenizer.vocab_size() as u32).filter(|&id| allows(&mask, id)).collect();
-            step = Step::Tokens(vec![allowed[count * 31 % allowed.len()]]);
+            step = MatcherStep::Tokens(vec![allowed[count * 31 % allowed.len()]]);
             count += 1;
         }
         assert!(count > 10, "{count} steps");

@@ -1,7 +1,7 @@
 //! Draws that follow their passes: while a constrained sequence is alone, the row of its next token
 //! runs before the host knows the token, and the mask of that row's draw is computed meanwhile.
 
-use super::scheduler::{Flight, Scheduler};
+use super::scheduler::{Scheduler, SubmittedPass};
 
 impl Scheduler {
     /// Whether passes of constrained sequences are submitted before their draws are known: one
@@ -22,7 +22,7 @@ impl Scheduler {
             return self.draw_newest_none();
         };
         // the token before it is known, and what may follow
-        if sequence.ahead > entry.samples || sequence.goal.is_guide_busy() {
+        if sequence.ahead > entry.samples || sequence.goal.is_constraint_busy() {
             return;
         }
         let sample = sequence.late_sample(entry.first);
@@ -47,7 +47,7 @@ impl Scheduler {
     }
 
     /// Lets a pass that waits for its draw have no sample.
-    pub(super) fn draw_none(&mut self, flight: &mut Flight) {
+    pub(super) fn draw_none(&mut self, flight: &mut SubmittedPass) {
         flight.awaits_draw = false;
         if let Err(error) = self.resources.runner.draw(flight.ticket, None) {
             self.fail_pass(&flight.work, &error);

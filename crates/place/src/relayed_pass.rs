@@ -10,7 +10,7 @@ use pelton_sampling::{Draw, Sampled};
 
 /// A pass, and the values that the last device which ran it has left.
 #[derive(Debug, Default)]
-pub(crate) struct Flight {
+pub(crate) struct RelayedPass {
     pub(crate) number: u64,
     /// The passes that must be done before all of its tokens are known.
     pub(crate) after: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Flight {
     pub(crate) error: Option<Error>,
 }
 
-/// An edit of a page table, and its range of [`Flight::pages`].
+/// An edit of a page table, and its range of [`RelayedPass::pages`].
 #[derive(Debug)]
 struct Edit {
     group: u32,
@@ -67,7 +67,7 @@ fn append<T: Clone>(list: &mut Vec<T>, elements: &[T]) -> Range<usize> {
     begin..list.len()
 }
 
-impl Flight {
+impl RelayedPass {
     /// Makes it a copy of a pass without late draws.
     pub(crate) fn set(&mut self, number: u64, pass: &Pass<'_>) {
         self.number = number;

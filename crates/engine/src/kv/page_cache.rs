@@ -21,7 +21,7 @@ struct Group {
 }
 
 /// The pages of all cache groups and the tree of shared prefixes.
-pub(crate) struct KvCache {
+pub(crate) struct PageCache {
     groups: Vec<Group>,
     pub(super) tree: PrefixTree,
     /// Snapshots of recurrent states, each a page of its own kind; `None` if the plan has no such
@@ -34,7 +34,7 @@ pub(crate) struct KvCache {
     reports: Option<Reports>,
 }
 
-impl KvCache {
+impl PageCache {
     /// Pages of each group, and snapshots if the plan has recurrent states.
     pub(crate) fn new(
         groups: &[CacheGroup],

@@ -1,12 +1,12 @@
-//! Constrained sequences: their tokens go through followers before they are passed on.
+//! Constrained sequences: their tokens go through matchers before they are passed on.
 //!
-//! The follower of a sequence moves to a worker thread with each sampled token. It comes back with
+//! The matcher of a sequence moves to a worker thread with each sampled token. It comes back with
 //! forced tokens and the mask of the next draw; until then the sequence is in no pass. The
 //! scheduler waits at most 2 ms for masks while other sequences could run, and takes the steps of a
 //! lone request itself, until another request arrives.
 //!
-//! A draft takes the same path: the follower cuts it, adds forced tokens and the mask after each,
-//! and rolls its matcher back. A trigger's follower can refuse a token after the draw: the row is
+//! A draft takes the same path: the matcher cuts it, adds forced tokens and the mask after each,
+//! and rolls its matcher back. A trigger's matcher can refuse a token after the draw: the row is
 //! run again with that token left out of the mask.
 
 use std::{collections::BTreeMap, time::Duration};
@@ -15,10 +15,8 @@ use pelton_sampling::Sampled;
 use web_time::Instant;
 
 use super::{
-    follower::{Follower, Outcome, Step},
-    followers::Done,
+    constraint::{DrawConstraint, FinishedStep, MatcherStep, Outcome, TextMatcher},
     goal::{DrawOptions, Goal},
-    guide::Guide,
     scheduler::{Draft, Scheduler},
 };
 use crate::{Error, api::FinishReason};
@@ -30,35 +28,35 @@ const WAIT: Duration = Duration::from_millis(2);
 const IDLE_WAIT: Duration = Duration::from_millis(3);
 
 impl Scheduler {
-    /// Lets a follower take a step. For the only request the calling thread has nothing else to do:
+    /// Lets a matcher take a step. For the only request the calling thread has nothing else to do:
     /// a change of threads costs more than most masks.
-    fn send_follower(&mut self, id: u64, follower: Box<Follower>, step: Step) {
-        let Self { followers, bound, .. } = self;
-        match self.sequences.len() == 1 && !matches!(step, Step::Start) {
-            true => followers.send_alone(id, follower, step, bound),
-            false => followers.send(id, follower, step),
+    fn send_matcher(&mut self, id: u64, matcher: Box<TextMatcher>, step: MatcherStep) {
+        let Self { matchers, bound, .. } = self;
+        match self.sequences.len() == 1 && !matches!(step, MatcherStep::Start) {
+            true => matchers.step_inline(id, matcher, step, bound),
+            false => matchers.send(id, matcher, step),
         }
     }
 
     /// Lets a constraint begin, if the sequence has one.
-    pub(super) fn begin_guide(&mut self, id: u64) {
-        let step = self.draw_options(id).and_then(|draw| draw.guide.as_mut()?.start());
-        if let Some((follower, step)) = step {
-            self.send_follower(id, follower, step);
+    pub(super) fn begin_constraint(&mut self, id: u64) {
+        let step = self.draw_options(id).and_then(|draw| draw.constraint.as_mut()?.start());
+        if let Some((matcher, step)) = step {
+            self.send_matcher(id, matcher, step);
         }
     }
 
-    /// Hands sampled tokens of a constrained sequence to its follower, all but the last of which
+    /// Hands sampled tokens of a constrained sequence to its matcher, all but the last of which
     /// were drafted.
-    pub(super) fn push_guide(&mut self, id: u64, sampled: Vec<Sampled>) {
+    pub(super) fn advance_constraint(&mut self, id: u64, sampled: Vec<Sampled>) {
         let Some(draw) = self.draw_options(id) else { return };
         let known = sampled.iter().all(|sampled| sampled.token.is_some());
-        let Some(guide) = draw.guide.as_mut().filter(|_| known) else {
+        let Some(constraint) = draw.constraint.as_mut().filter(|_| known) else {
             // no logit was a number: the output says so
             return self.pass_on(id, sampled, false);
         };
-        if let Some((follower, step)) = guide.push(sampled) {
-            self.send_follower(id, follower, step);
+        if let Some((matcher, step)) = constraint.push(sampled) {
+            self.send_matcher(id, matcher, step);
         }
     }
 
@@ -67,17 +65,18 @@ impl Scheduler {
     pub(super) fn allow_drafts(&mut self, drafts: &mut BTreeMap<u64, Draft>) -> Vec<u64> {
         let mut sent = Vec::new();
         for (&id, draft) in drafts.iter_mut() {
-            let Some(guide) = self.draw_options(id).and_then(|draw| draw.guide.as_mut()) else {
+            let Some(constraint) = self.draw_options(id).and_then(|draw| draw.constraint.as_mut())
+            else {
                 continue;
             };
             let (count, most) = (draft.tokens.len(), draft.most);
             let tokens = std::mem::take(&mut draft.tokens);
             // one that was late for an earlier pass, of the same place
-            if let Some(ready) = guide.take_drafts() {
+            if let Some(ready) = constraint.take_drafts() {
                 draft.tokens = ready;
                 draft.tokens.truncate(most);
-            } else if let Some((follower, step)) = guide.draft(tokens, most) {
-                self.send_follower(id, follower, step);
+            } else if let Some((matcher, step)) = constraint.draft(tokens, most) {
+                self.send_matcher(id, matcher, step);
                 sent.push((id, count));
             } else {
                 self.observe_refused_draft(id, draft.by_model);
@@ -85,12 +84,12 @@ impl Scheduler {
         }
         let deadline = Instant::now() + WAIT;
         let is_busy = |scheduler: &Self, id: &u64| {
-            scheduler.sequences.get(id).is_some_and(|sequence| sequence.goal.is_guide_busy())
+            scheduler.sequences.get(id).is_some_and(|sequence| sequence.goal.is_constraint_busy())
         };
         while sent.iter().any(|(id, _)| is_busy(self, id)) {
             let left = deadline.saturating_duration_since(Instant::now());
-            let Some(done) = self.followers.receive(left) else { break };
-            self.guided(done);
+            let Some(done) = self.matchers.receive(left) else { break };
+            self.receive_matcher(done);
         }
         let mut late = Vec::new();
         for (id, count) in sent {
@@ -99,8 +98,8 @@ impl Scheduler {
                 drafts.remove(&id);
                 continue;
             }
-            let guide = self.draw_options(id).and_then(|draw| draw.guide.as_mut());
-            let allowed = guide.and_then(Guide::take_drafts).unwrap_or_default();
+            let constraint = self.draw_options(id).and_then(|draw| draw.constraint.as_mut());
+            let allowed = constraint.and_then(DrawConstraint::take_drafts).unwrap_or_default();
             if let Some(draft) = drafts.get_mut(&id) {
                 let (is_cut, by_model) = (allowed.len() < count, draft.by_model);
                 draft.tokens = allowed;
@@ -121,21 +120,21 @@ impl Scheduler {
         }
     }
 
-    /// Takes followers back, and waits a little for those that are at work.
-    pub(super) fn collect_guides(&mut self) {
+    /// Takes matchers back, and waits a little for those that are at work.
+    pub(super) fn collect_matchers(&mut self) {
         let deadline = Instant::now() + WAIT;
-        while self.followers.are_busy() {
+        while self.matchers.are_busy() {
             let left = deadline.saturating_duration_since(Instant::now());
-            let Some(done) = self.followers.receive(left) else { return };
-            self.guided(done);
+            let Some(done) = self.matchers.receive(left) else { return };
+            self.receive_matcher(done);
         }
     }
 
-    /// Waits for a follower when there is nothing else to do. Returns whether there was one.
-    pub(super) fn await_guide(&mut self) -> bool {
-        let busy = self.followers.are_busy();
-        if busy && let Some(done) = self.followers.receive(IDLE_WAIT) {
-            self.guided(done);
+    /// Waits for a matcher when there is nothing else to do. Returns whether there was one.
+    pub(super) fn await_matcher(&mut self) -> bool {
+        let busy = self.matchers.are_busy();
+        if busy && let Some(done) = self.matchers.receive(IDLE_WAIT) {
+            self.receive_matcher(done);
         }
         busy
     }
@@ -147,16 +146,16 @@ impl Scheduler {
         }
     }
 
-    fn guided(&mut self, Done { id, follower, outcome }: Done) {
+    fn receive_matcher(&mut self, FinishedStep { id, matcher, outcome }: FinishedStep) {
         let Some(draw) = self.draw_options(id) else {
             // a request that has ended
-            return self.followers.free(follower);
+            return self.matchers.free(matcher);
         };
-        let Some(guide) = draw.guide.as_mut() else { return };
+        let Some(constraint) = draw.constraint.as_mut() else { return };
         match outcome {
             Outcome::Failed(error) => self.end(id, Err(Error::Constraint(error))),
             Outcome::Taken { forced, ended, mask } => {
-                let pending = guide.taken(follower, mask);
+                let pending = constraint.taken(matcher, mask);
                 if let Some(sequence) = self.sequences.get(&id) {
                     let count = forced.len();
                     sequence.goal.handle().update(|stats| stats.forced_tokens += count);
@@ -166,9 +165,9 @@ impl Scheduler {
                 let tokens: Vec<Sampled> = pending.into_iter().chain(forced).collect();
                 self.pass_on(id, tokens, ended);
             }
-            Outcome::Drafted(drafted) => guide.drafted(follower, drafted),
+            Outcome::Drafted(drafted) => constraint.drafted(matcher, drafted),
             Outcome::Refused => {
-                let taken = guide.refused(follower);
+                let taken = constraint.refused(matcher);
                 if let Some(host) = &mut draw.host {
                     host.undo();
                 }

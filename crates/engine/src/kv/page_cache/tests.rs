@@ -5,15 +5,15 @@ fn tokens(pages: usize, kind: u32) -> Vec<u32> {
     (0..pages * PAGE + 1).map(|i| kind * 1000 + (i / PAGE) as u32).collect()
 }
 
-fn cache(groups: &[(Option<usize>, usize)]) -> KvCache {
+fn cache(groups: &[(Option<usize>, usize)]) -> PageCache {
     let windows: Vec<CacheGroup> =
         groups.iter().map(|&(window, _)| CacheGroup { window }).collect();
     let pages: Vec<usize> = groups.iter().map(|&(_, pages)| pages).collect();
-    KvCache::new(&windows, &pages, None, true)
+    PageCache::new(&windows, &pages, None, true)
 }
 
 /// Runs a sequence from its hit to its end. Returns its pages and the hit.
-fn run(kv: &mut KvCache, salt: u64, tokens: &[u32], prompt: usize) -> (SequencePages, usize) {
+fn run(kv: &mut PageCache, salt: u64, tokens: &[u32], prompt: usize) -> (SequencePages, usize) {
     let (mut pages, hit) = kv.lookup(salt, tokens, prompt);
     for position in (hit..tokens.len()).step_by(PAGE) {
         kv.slide(&mut pages, position);
@@ -24,7 +24,7 @@ fn run(kv: &mut KvCache, salt: u64, tokens: &[u32], prompt: usize) -> (SequenceP
     (pages, hit)
 }
 
-fn check(kv: &KvCache, sequences: &[&SequencePages]) {
+fn check(kv: &PageCache, sequences: &[&SequencePages]) {
     kv.check(sequences.iter().copied()).unwrap();
 }
 
@@ -96,7 +96,7 @@ fn leaves_are_evicted_first_and_held_pages_never() {
 
 #[test]
 fn pages_of_generated_tokens_are_hit_by_their_own_split_only() {
-    let mut kv = KvCache::new(&[CacheGroup { window: None }], &[20], None, false);
+    let mut kv = PageCache::new(&[CacheGroup { window: None }], &[20], None, false);
     let text = tokens(3, 1);
     let (mut a, _) = run(&mut kv, 0, &text, 100);
     // the page that the prompt ends in and the one after it were not run as a prompt
