@@ -1,6 +1,6 @@
 //! Element type and pages of the KV caches.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 /// Positions in a page of the KV caches.
 ///
@@ -45,5 +45,19 @@ impl fmt::Display for KvType {
             Self::F32 => "f32",
             Self::Q8_0 => "q8_0",
         })
+    }
+}
+
+impl FromStr for KvType {
+    type Err = String;
+
+    /// Parses the name, in any case.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "f16" => Ok(Self::F16),
+            "f32" => Ok(Self::F32),
+            "q8_0" => Ok(Self::Q8_0),
+            _ => Err("expected f16, f32 or q8_0".to_owned()),
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Names of mixtures of types.
 
+use std::str::FromStr;
+
 use pelton_quant::DType;
 
 /// A mixture of types for a model's matrices, as llama.cpp's quantizer names and mixes them
@@ -103,6 +105,15 @@ impl Quantize {
     /// The names of all mixtures, for an error message.
     pub fn names() -> String {
         TABLE.map(|(_, name, ..)| name).join(", ")
+    }
+}
+
+impl FromStr for Quantize {
+    type Err = String;
+
+    /// Parses a name as [`from_name`](Self::from_name).
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::from_name(text).ok_or_else(|| format!("expected one of {}", Self::names()))
     }
 }
 
