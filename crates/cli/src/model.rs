@@ -1,18 +1,13 @@
 //! The model of a command.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
-use clap::ValueEnum;
-use pelton::{
-    Checkpoint, Device, Engine, Error, KvMemory, KvType, LoadOptions, Model, ModelSource,
-    weights::Quantize,
-};
+use pelton::{Checkpoint, Device, Engine, Error, KvType, LoadOptions, Model, ModelSource};
 
 use crate::{
     effort::EffortArgs,
     fit::FitArgs,
-    hints, hub, memory,
+    hints, hub,
+    load_flags::ModelFlags,
     names::{BUILT_IN, DEMONSTRATION},
     output::{Hint, WithHint, note},
     progress::Progress,
@@ -32,58 +27,34 @@ pub(crate) struct LoadArgs {
     /// slower then: without this option weights are copied for it at load
     #[arg(long)]
     pub(crate) no_repack: bool,
-    /// Set the context length in tokens, for a prompt and its answer; 0 for the model's own. By default serve and chat take the
-    /// model's own as far as half of the free memory holds it, run at most 4096 of it. Other commands
-    /// take what the given lengths need
-    #[arg(short, long, value_name = "N")]
-    pub(crate) context: Option<usize>,
-    /// Element type of keys and values
-    #[arg(long, value_enum, default_value = "f16")]
-    pub(crate) kv: Kv,
-    /// Apply a LoRA adapter to all texts, with a scale that is 1 by default; may be given several times.
-    /// An adapter is a .gguf file, or a directory that PEFT saved, or the name of either
-    #[arg(long, value_name = "PATH[=SCALE]", value_parser = lora)]
-    pub(crate) lora: Vec<(PathBuf, f32)>,
-    /// Convert matrices of F32, F16 and BF16, as directories have them, to block formats while the
-    /// model is loaded: q8_0, q6_k, q4_k_m, q4_0 or another type of `pelton quantize`
-    #[arg(long, value_name = "TYPE", value_parser = quantize)]
-    pub(crate) quantize: Option<Quantize>,
+    #[command(flatten)]
+    flags: ModelFlags,
     #[command(flatten)]
     pub(crate) effort: EffortArgs,
-    /// Limit the memory for keys and values: auto (what all sequences need), bytes with a suffix K, M or
-    /// G, or a percentage of the free memory such as 50%
-    #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = memory::parse)]
-    pub(crate) kv_memory: KvMemory,
     #[command(flatten)]
     pub(crate) fit: FitArgs,
 }
 
 impl LoadArgs {
     /// The options of a load with these flags, which go before those of the command.
-    pub(crate) fn options(&self, options: LoadOptions) -> LoadOptions {
-        let with_lora =
-            |options: LoadOptions, (path, scale): &(PathBuf, f32)| options.lora(path, *scale);
-        let mut options = self.lora.iter().fold(options, with_lora);
-        options = options.kv(self.kv()).kv_memory(self.kv_memory);
-        options = self.fit.options(options, self.device);
-        options = match self.context {
-            // the model's own
-            Some(0) => {
-                options.context = None;
-                options.fit_context()
-            }
-            context => {
-                options.context = context.or(options.context);
-                options
-            }
-        };
-        options.quantize = self.quantize.or(options.quantize);
-        self.effort.apply(options)
+    pub(crate) fn options(&self, options: LoadOptions) -> Result<LoadOptions> {
+        let options = self.fit.options(self.flags.apply(options)?, self.device)?;
+        Ok(self.effort.apply(options))
+    }
+
+    /// The context, if it is given; 0 for the model's own.
+    pub(crate) fn context(&self) -> Option<usize> {
+        self.flags.get("context").and_then(|tokens| tokens.parse().ok())
+    }
+
+    /// Sets the context.
+    pub(crate) fn set_context(&mut self, tokens: usize) {
+        self.flags.set("context", tokens.to_string());
     }
 
     /// The element type of the caches.
     pub(crate) fn kv(&self) -> KvType {
-        self.kv.into()
+        self.flags.get("kv").and_then(|name| name.parse().ok()).unwrap_or_default()
     }
 
     /// Threads on the CPU.
@@ -92,53 +63,11 @@ impl LoadArgs {
     }
 }
 
-/// [`KvType`], for the command line.
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum Kv {
-    /// 16 bits an element
-    F16,
-    /// 32 bits an element: twice the memory
-    F32,
-    /// 8 bits an element in blocks of 32: half the memory, a little less exact
-    #[value(name = "q8_0")]
-    Q8_0,
-}
-
-impl From<Kv> for KvType {
-    fn from(kv: Kv) -> Self {
-        match kv {
-            Kv::F16 => Self::F16,
-            Kv::F32 => Self::F32,
-            Kv::Q8_0 => Self::Q8_0,
-        }
-    }
-}
-
-/// Parses the path of an adapter, with a scale after the last `=` if there is one.
-fn lora(text: &str) -> Result<(PathBuf, f32), String> {
-    let (path, scale) = match text.rsplit_once('=') {
-        Some((path, scale)) => match scale.parse::<f32>() {
-            Ok(scale) if scale.is_finite() => (path, scale),
-            _ => return Err("expected a number after =".to_owned()),
-        },
-        None => (text, 1.0),
-    };
-    match path {
-        "" => Err("expected a path".to_owned()),
-        path => Ok((path.into(), scale)),
-    }
-}
-
-/// Parses the name of a mixture of formats.
-pub(crate) fn quantize(text: &str) -> Result<Quantize, String> {
-    Quantize::from_name(text).ok_or_else(|| format!("expected one of {}", Quantize::names()))
-}
-
 /// Loads a model; a bar shows the progress of a load that takes more than a second.
 pub(crate) fn load(file: &str, args: &LoadArgs, options: LoadOptions) -> Result<Model> {
     // downloads come before the GPU is opened
     let file = hub::local(file, args.device)?;
-    let options = hub::localized(args.options(options), args.device)?;
+    let options = hub::localized(args.options(options)?, args.device)?;
     load_local(&engine(args)?, &file, args, options)
 }
 
@@ -150,7 +79,7 @@ pub(crate) fn load_on(
     options: LoadOptions,
 ) -> Result<Model> {
     let file = hub::local(file, args.device)?;
-    let options = hub::localized(args.options(options), args.device)?;
+    let options = hub::localized(args.options(options)?, args.device)?;
     load_local(engine, &file, args, options)
 }
 
@@ -162,7 +91,7 @@ fn load_local(engine: &Engine, file: &str, args: &LoadArgs, options: LoadOptions
     let model = engine.load(source(file), &options);
     drop(bar);
     match model {
-        Err(error @ Error::Context { .. }) if args.context.is_none() => {
+        Err(error @ Error::Context { .. }) if args.context().is_none() => {
             Err(error).hint("without --context it is the sum of the lengths on the command line")
         }
         model => {
@@ -177,7 +106,7 @@ fn load_local(engine: &Engine, file: &str, args: &LoadArgs, options: LoadOptions
 /// As [`load`], and says in one line of standard error what runs. A context longer than the model's is cut to
 /// that.
 pub(crate) fn load_and_say(file: &str, args: &LoadArgs, options: LoadOptions) -> Result<Model> {
-    let options = if args.context.is_some() { options.fit_context() } else { options };
+    let options = if args.context().is_some() { options.fit_context() } else { options };
     let model = load(file, args, options)?;
     if file == BUILT_IN {
         note!("{DEMONSTRATION}");
@@ -186,7 +115,7 @@ pub(crate) fn load_and_say(file: &str, args: &LoadArgs, options: LoadOptions) ->
     if model.placement().devices.len() > 1 {
         note!("{}", model.placement());
     }
-    if let Some(asked) = args.context.filter(|&asked| asked > model.context()) {
+    if let Some(asked) = args.context().filter(|&asked| asked > model.context()) {
         note!("--context {asked} is more than the model has: it is {} now", model.context());
     }
     Ok(model)
@@ -289,7 +218,7 @@ mod tests {
     /// The input of a load: its options, and those of the engine.
     fn of_run(words: &[String]) -> String {
         let args = parse(words);
-        let options = args.options(LoadOptions::default());
+        let options = args.options(LoadOptions::default()).unwrap();
         format!("{options:?} {:?} {} {}", args.device, args.threads(), args.no_repack)
     }
 

@@ -69,9 +69,10 @@ pub mod speech;
 pub use api::{
     AsyncTokenStream, CacheEvent, CachedPage, Client, DraftSource, EffortLevel, EffortOptions,
     EffortTables, EmbedOptions, Embedding, Event, FinishReason, GenerateOptions, HostLayers,
-    KvMemory, LoadOptions, LoadProgress, LogitBias, LogitRows, Lora, LoraChoice, ModelSource,
-    PageCounts, Pooling, Prompt, PromptToken, RequestHandle, RerankOptions, RerankQuery, Score,
-    Speculation, SpeculationStats, Stats, Status, Token, TokenLogprob, TokenStream, Trigger,
+    KvMemory, LoadGroup, LoadKind, LoadOption, LoadOptions, LoadProgress, LogitBias, LogitRows,
+    Lora, LoraChoice, ModelSource, PageCounts, PlacementOptions, Pooling, Prompt, PromptToken,
+    RequestHandle, RerankOptions, RerankQuery, Score, Speculation, SpeculationStats, Stats, Status,
+    Token, TokenLogprob, TokenStream, Trigger,
 };
 pub use device::Device;
 pub use engine::{Engine, EngineBuilder};

@@ -191,7 +191,7 @@ fn a_limit_and_a_margin_of_the_memory() {
     assert!(of(options().gpu_memory(enough).gpu_margin(enough / 2)) < 8);
     let mut free = LoadOptions::default().context(256).rows(64);
     // without a margin of its own, a limit is what the load may take
-    free.gpu_memory = Some(enough);
+    free.placement.gpu_memory = Some(enough);
     assert_eq!(of(free), 8);
 }
 

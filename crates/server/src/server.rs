@@ -278,8 +278,8 @@ fn check(config: &Config) -> Result<(), Error> {
         return fail(format!("--replicas is {}, expected 1 to {REPLICAS_MAX}", config.replicas));
     }
     let parts = [
-        ("--split", !config.load.split.is_empty()),
-        ("--gpu-layers", config.load.gpu_layers.is_some()),
+        ("--split", !config.load.placement.split.is_empty()),
+        ("--gpu-layers", config.load.placement.gpu_layers.is_some()),
     ];
     if let Some((option, _)) = parts.iter().find(|(_, given)| *given && config.replicas > 1) {
         return fail(format!(

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use pelton::{
     EffortLevel, ErrorKind, FinishReason, GenerateOptions, Model, Stats,
     chat::{Chat, ChatTemplate, Content, Message, ToolChoice},
@@ -301,7 +301,8 @@ impl<'a> Session<'a> {
             self.screen.show(&self.effort.to_string())?;
             return Ok(());
         }
-        let effort = argument.parse::<EffortLevel>().map_err(anyhow::Error::msg)?;
+        let effort = argument.parse::<EffortLevel>();
+        let effort = effort.map_err(|wrong| anyhow!("effort is {argument}, {wrong}"))?;
         if !effort.is_full() && !self.model.plan().has_effort() {
             bail!("effort is {effort}, expected 1 of a chat that was started without --effort");
         }

@@ -110,7 +110,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let model = model::load_and_say(
         &args.model,
         &args.options,
-        args.speculate.apply(LoadOptions::default().fit_context()),
+        args.speculate.apply(LoadOptions::default().fit_context())?,
     )
     .map_err(|error| match args.question.is_none() && !hub::is_model(&args.model) {
         true => {

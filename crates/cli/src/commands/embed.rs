@@ -9,13 +9,13 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use clap::ValueEnum;
-use pelton::{EmbedOptions, Embedding, LoadOptions, Model, Pooling, Prompt};
+use pelton::{EmbedOptions, Embedding, LoadOptions, Model, Prompt};
 use serde_json::json;
 
 use super::{joined, lines::Lines, lines_or_stdin, text_of};
 use crate::{
     interrupt::{EXIT_CODE, Flag, Interrupt},
+    load_flags::EmbeddingFlags,
     model::{self, LoadArgs},
     new_file::NewFile,
     npy,
@@ -50,9 +50,8 @@ pub(crate) struct Args {
     /// The separator of --prompt and --file; by default a line break
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     separator: Option<String>,
-    /// The tokens that an embedding summarizes; by default as the file says, or else their mean
-    #[arg(long, value_enum)]
-    pooling: Option<PoolingArg>,
+    #[command(flatten)]
+    pooling: EmbeddingFlags,
     /// Keep the first N values of each embedding, for models that were trained for it
     #[arg(long, value_name = "N")]
     dimensions: Option<usize>,
@@ -67,30 +66,6 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
     #[command(flatten)]
     load: LoadArgs,
-}
-
-/// [`Pooling`], for the command line.
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum PoolingArg {
-    /// The mean of all tokens
-    Mean,
-    /// The first token
-    Cls,
-    /// The last token
-    Last,
-    /// No pooling: one embedding for each token
-    None,
-}
-
-impl From<PoolingArg> for Pooling {
-    fn from(pooling: PoolingArg) -> Self {
-        match pooling {
-            PoolingArg::Mean => Self::Mean,
-            PoolingArg::Cls => Self::Cls,
-            PoolingArg::Last => Self::Last,
-            PoolingArg::None => Self::None,
-        }
-    }
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
@@ -164,8 +139,7 @@ fn separated(args: &Args) -> Result<Vec<String>> {
 }
 
 fn load(args: &Args) -> Result<Model> {
-    let mut options = LoadOptions::default();
-    options.pooling = args.pooling.map(Pooling::from);
+    let options = args.pooling.apply(LoadOptions::default())?;
     model::load(&args.model, &args.load, options)
 }
 

@@ -89,7 +89,7 @@ fn print_placement(args: &Args) -> Result<()> {
     let file = hub::local(&args.file, args.device)?;
     let engine = model::engine_on(args.device, pelton::default_threads(), true)?;
     args.fit.say(&model::open(&file)?);
-    let mut options = args.fit.options(LoadOptions::default(), args.device);
+    let mut options = args.fit.options(LoadOptions::default(), args.device)?;
     options.context = args.context;
     let place = || engine.placement(model::source(&file), &options);
     let mut placement = place().map_err(|error| hints::of_load(error, &file))?;

@@ -59,7 +59,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(mut args: Args) -> Result<()> {
     let mut base = args.base.as_deref().map(BaseFile::open).transpose()?;
-    if let (Some(base), Some(context)) = (&base, args.load.context) {
+    if let (Some(base), Some(context)) = (&base, args.load.context()) {
         ensure!(
             base.context == context,
             "--context is {context}, expected the {} of the saved logits",
@@ -67,9 +67,9 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
         );
     }
     let context =
-        base.as_ref().map_or_else(|| args.load.context.unwrap_or(CONTEXT), |base| base.context);
+        base.as_ref().map_or_else(|| args.load.context().unwrap_or(CONTEXT), |base| base.context);
     check_context(context)?;
-    args.load.context = Some(context);
+    args.load.set_context(context);
     let model = model::load(&args.model, &args.load, LoadOptions::default())?;
     if model.plan().output != OutputKind::Logits {
         bail!("{} computes no logits, expected a model that generates text", args.model);

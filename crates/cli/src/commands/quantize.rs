@@ -75,7 +75,7 @@ fn type_of_tensor(text: &str) -> Result<(String, DType), String> {
 /// Parses the name of a mixture, or its number.
 fn mixture(text: &str) -> Result<Quantize, String> {
     let of_number = text.parse().ok().and_then(Quantize::from_file_type);
-    of_number.map_or_else(|| model::quantize(text), Ok)
+    of_number.map_or_else(|| text.parse(), Ok)
 }
 
 /// The output and the type of a command line, which may leave the output out.

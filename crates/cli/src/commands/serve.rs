@@ -12,16 +12,17 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{CommandFactory, FromArgMatches, Parser};
-use pelton::{Device, LoadOptions, Pooling};
+use pelton::{Device, LoadOptions};
 use pelton_server::{
     ApiKey, Config, Downloads, KvEvents, MetricNames, ModelConfig, Progress, TlsFiles,
 };
 
-use super::embed::PoolingArg;
 use crate::{
     budget::Budget,
     defaults::DefaultArgs,
-    hub, logging,
+    hub,
+    load_flags::{EmbeddingFlags, RequestFlags},
+    logging,
     model::LoadArgs,
     names::{BUILT_IN, BUILT_IN_SPEECH, DEMONSTRATION},
     output::{self, Hint, note},
@@ -78,7 +79,7 @@ pub(crate) struct Args {
     /// Listen on a public address without API keys
     #[arg(long)]
     allow_public: bool,
-    /// Accept this name in the Host header, and pages of it, such as a proxy's; may be given several
+    /// Accept requests whose Host or Origin is this name, such as a reverse proxy's; may be given several
     /// times. Addresses, localhost and names outside of public DNS need not be named
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
@@ -89,31 +90,15 @@ pub(crate) struct Args {
     /// model answers any name
     #[arg(long)]
     strict_models: bool,
-    /// Run at most N requests of a model at the same time; they share the memory for keys and values
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    parallel: usize,
+    #[command(flatten)]
+    requests: RequestFlags,
     /// Run N whole copies of each model of text, one on each GPU: those of a list such as --device gpu:0,gpu:1, or
     /// the first N. On the CPU they share its threads. A request goes to the copy that probably has the longest
     /// part of its prompt cached, unless that is much busier. --parallel, --queue and --kv-memory are for each copy
     #[arg(long, value_name = "N", default_value_t = 1)]
     replicas: usize,
-    /// Let at most N requests wait for their start; answer further ones 429
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    queue: usize,
-    /// Let the requests that wait have at most N prompt tokens
-    #[arg(long, value_name = "N", default_value_t = 1 << 20)]
-    queue_tokens: usize,
-    /// Aim at this time from a request's arrival to its first token, while others are answered: prompts
-    /// that would be late get more of the time
-    #[arg(long, value_name = "MS", default_value_t = 500)]
-    target_ttft: u64,
-    /// Aim at this time between two tokens, while prompts are computed: a larger one lets prompts take
-    /// longer passes
-    #[arg(long, value_name = "MS", default_value_t = 25)]
-    target_tbt: u64,
-    /// Pool embeddings so, also of models whose files name no pooling
-    #[arg(long, value_enum)]
-    pooling: Option<PoolingArg>,
+    #[command(flatten)]
+    pooling: EmbeddingFlags,
     /// Chat template for all models: chatml, llama3, gemma, mistral, phi or a Jinja file
     #[arg(long, value_name = "NAME")]
     chat_template: Option<String>,
@@ -368,14 +353,8 @@ fn keys(args: &Args) -> Result<Vec<ApiKey>> {
 }
 
 fn config(args: &Args) -> Result<Config> {
-    let mut load = LoadOptions::default()
-        .fit_context()
-        .max_concurrent(args.parallel)
-        .queue_requests(args.queue)
-        .queue_tokens(args.queue_tokens)
-        .target_ttft(Duration::from_millis(args.target_ttft))
-        .target_tbt(Duration::from_millis(args.target_tbt));
-    load.pooling = args.pooling.map(Pooling::from);
+    let load = LoadOptions::default().fit_context().max_concurrent(4).queue_requests(256);
+    let load = args.speculate.apply(args.pooling.apply(args.requests.apply(load)?)?)?;
     let mut config = Config::default();
     config.host.clone_from(&args.host);
     config.port = args.port;
@@ -385,7 +364,7 @@ fn config(args: &Args) -> Result<Config> {
         .zip(args.tls_key.clone())
         .map(|(certificate, key)| TlsFiles { certificate, key });
     config.models = models(args)?;
-    config.load = hub::localized(args.load.options(args.speculate.apply(load)), args.load.device)?;
+    config.load = hub::localized(args.load.options(load)?, args.load.device)?;
     config.in_file_order = args.load.no_repack;
     config.device = args.load.device;
     config.replicas = args.replicas;

@@ -40,7 +40,7 @@ impl FromStr for EffortLevel {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.parse::<f64>() {
             Ok(fraction) if fraction > 0.0 && fraction <= 1.0 => Ok(Self(fraction)),
-            _ => Err(format!("'{text}' is no effort, expected a number above 0 and at most 1")),
+            _ => Err("expected a number above 0 and at most 1".to_owned()),
         }
     }
 }

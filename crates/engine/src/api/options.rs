@@ -1,6 +1,6 @@
 //! The sizes that a model is loaded for.
 
-use std::{fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use pelton_graph::KvType;
 use pelton_weights::Quantize;
@@ -8,6 +8,7 @@ use pelton_weights::Quantize;
 use super::{
     cache_events::{CacheCallback, CacheEvent},
     effort::EffortOptions,
+    placement::{HostLayers, PlacementOptions},
     source::ModelSource,
     speculation::Speculation,
     values::Pooling,
@@ -26,30 +27,6 @@ pub enum KvMemory {
     Bytes(u64),
     /// This share of the memory that is free at load, above 0 and up to 1.
     ShareOfFree(f32),
-}
-
-/// The layers whose feed-forwards stay in the memory of the CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HostLayers {
-    /// As few of the first ones as the memory of the GPU demands.
-    Auto,
-    /// This many of the first ones; a greater number than the model has is all of them.
-    First(usize),
-    /// The same of experts, and nothing of a model without experts, where [`First`](Self::First) is an error.
-    IfAny(usize),
-}
-
-impl FromStr for HostLayers {
-    type Err = String;
-
-    /// Parses `auto` or a number.
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            _ => text.parse().map(Self::First).map_err(|_| "expected auto or a number".to_owned()),
-        }
-    }
 }
 
 /// A small model that drafts tokens for another one.
@@ -99,28 +76,8 @@ pub struct LoadOptions {
     pub kv: KvType,
     /// The memory for keys and values.
     pub kv_memory: KvMemory,
-    /// Layers on the GPU, the last ones of the model, of which the output counts as one; the others run on
-    /// the CPU. `None` for as many as the memory of the GPU holds.
-    pub gpu_layers: Option<usize>,
-    /// The layers whose experts stay in the memory of the CPU next to a GPU, from the first one on; `None` as for
-    /// [`host_ffn`](Self::host_ffn).
-    pub host_experts: Option<HostLayers>,
-    /// The layers whose feed-forwards stay in the memory of the CPU next to a GPU, from the first one on. `None` is for
-    /// as few as the memory of the GPU demands, where layers may leave it.
-    pub host_ffn: Option<HostLayers>,
-    /// The length in tokens from which on prompts stream weights to the GPU, where feed-forwards or experts stay in the
-    /// memory of the CPU. Shorter prompts are computed as generated tokens are. `None` for the length from which on a
-    /// measurement at the first load finds the stream faster. Another length can give another text.
-    pub stream_from: Option<usize>,
-    /// The layers of each of several GPUs, in the order of their numbers; empty for a choice by their bytes, or by
-    /// the memory of the GPUs.
-    pub split: Vec<usize>,
-    /// The most bytes of the GPU's memory, and of each of several, that the choice of layers counts on; `None` for all
-    /// that is free.
-    pub gpu_memory: Option<u64>,
-    /// Bytes of the GPU's memory that the choice of layers leaves free; `None` for 1/32 of it and at least
-    /// 256 MiB, or none where [`gpu_memory`](Self::gpu_memory) is given.
-    pub gpu_margin: Option<u64>,
+    /// The devices of the layers.
+    pub placement: PlacementOptions,
     /// The most requests that wait for their start.
     pub queue_requests: usize,
     /// The most prompt tokens of the requests that wait.
@@ -204,13 +161,7 @@ impl Default for LoadOptions {
             quantize: None,
             kv: KvType::F16,
             kv_memory: KvMemory::Auto,
-            gpu_layers: None,
-            host_experts: None,
-            stream_from: None,
-            host_ffn: None,
-            split: Vec::new(),
-            gpu_memory: None,
-            gpu_margin: None,
+            placement: PlacementOptions::default(),
             queue_requests: 1024,
             queue_tokens: 1 << 20,
             prefill_budget: Duration::from_millis(100),
@@ -282,45 +233,45 @@ impl LoadOptions {
         self
     }
 
-    /// Sets the layers on the GPU.
+    /// Sets the number of layers on the GPU.
     pub fn gpu_layers(mut self, layers: usize) -> Self {
-        self.gpu_layers = Some(layers);
+        self.placement.gpu_layers = Some(layers);
         self
     }
 
     /// Sets the layers whose experts stay in the memory of the CPU next to a GPU.
     pub fn host_experts(mut self, layers: HostLayers) -> Self {
-        self.host_experts = Some(layers);
+        self.placement.host_experts = Some(layers);
         self
     }
 
     /// Sets the layers whose feed-forwards stay in the memory of the CPU next to a GPU.
     pub fn host_ffn(mut self, layers: HostLayers) -> Self {
-        self.host_ffn = Some(layers);
+        self.placement.host_ffn = Some(layers);
         self
     }
 
     /// Sets the length from which on prompts run with streamed weights.
     pub fn stream_from(mut self, tokens: usize) -> Self {
-        self.stream_from = Some(tokens);
+        self.placement.stream_from = Some(tokens);
         self
     }
 
     /// Sets the layers of each of several GPUs.
     pub fn split(mut self, layers: impl Into<Vec<usize>>) -> Self {
-        self.split = layers.into();
+        self.placement.split = layers.into();
         self
     }
 
     /// Sets the most bytes of the GPU's memory that the choice of layers counts on.
     pub fn gpu_memory(mut self, bytes: u64) -> Self {
-        self.gpu_memory = Some(bytes);
+        self.placement.gpu_memory = Some(bytes);
         self
     }
 
     /// Sets the bytes of the GPU's memory that the choice of layers leaves free.
     pub fn gpu_margin(mut self, bytes: u64) -> Self {
-        self.gpu_margin = Some(bytes);
+        self.placement.gpu_margin = Some(bytes);
         self
     }
 

@@ -30,7 +30,7 @@ impl FromStr for Speculation {
             "off" => Ok(Self::Off),
             "auto" => Ok(Self::Auto),
             "always" => Ok(Self::Always),
-            _ => Err(format!("'{text}' is unknown, expected auto, off or always")),
+            _ => Err("expected auto, off or always".to_owned()),
         }
     }
 }

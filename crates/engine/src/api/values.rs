@@ -1,6 +1,6 @@
 //! Embeddings and relevance scores: their options and results.
 
-use std::{fmt, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
 use super::Client;
 
@@ -26,6 +26,20 @@ impl fmt::Display for Pooling {
             Self::Cls => "cls",
             Self::Last => "last",
         })
+    }
+}
+
+impl FromStr for Pooling {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::None),
+            "mean" => Ok(Self::Mean),
+            "cls" => Ok(Self::Cls),
+            "last" => Ok(Self::Last),
+            _ => Err("expected mean, cls, last or none".to_owned()),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use pelton_graph::{
 
 use crate::{
     Error,
-    api::{KvMemory, LoadOptions},
+    api::{KvMemory, LoadOptions, ROWS_MAX, SEQUENCES_MAX},
 };
 
 /// The most logit biases of one request.
@@ -19,10 +19,6 @@ pub(crate) const LOGIT_BIAS_MAX: usize = 512;
 const DEFAULT_CONTEXT: usize = 4096;
 /// Sequences of a model without logits where none are chosen.
 const DEFAULT_TEXTS: usize = 32;
-/// The most sequences that run at the same time.
-const SEQUENCES_MAX: usize = 4096;
-/// The most rows of a pass: with them every GPU's limit of workgroups holds.
-const ROWS_MAX: usize = 16_384;
 /// Rows of which one pass can want something, at least.
 const WANTS: usize = 64;
 /// The share of the free memory that caches may take where the options do not say.

@@ -19,7 +19,7 @@ use self::layer_ranges::LayerRanges;
 use super::{draft, predicted, value_plans};
 use crate::{
     Error,
-    api::{HostLayers, LoadOptions},
+    api::{HostLayers, LoadOptions, PlacementOptions},
     kv,
     more_gpus::MoreGpus,
     rates::KnownRates,
@@ -64,7 +64,7 @@ impl<'a> Chosen<'a> {
     ) -> Self {
         let on = |cpu: &Arc<dyn Backend>, gpu: &Arc<dyn Backend>| {
             let parts = HostParts::new(Arc::clone(gpu), Arc::clone(cpu), which, layers);
-            Arc::new(match options.stream_from {
+            Arc::new(match options.placement.stream_from {
                 Some(tokens) => parts.streaming_from(tokens),
                 None => parts,
             })
@@ -268,12 +268,13 @@ fn budget(options: &LoadOptions, device: &dyn Backend) -> Option<u64> {
     if device.name() == "cpu" {
         return free;
     }
-    let free = free.into_iter().chain(options.gpu_memory).min()?;
-    let margin = options.gpu_margin.unwrap_or_else(|| match options.gpu_memory {
-        // a limit is what the load may take
-        Some(_) => 0,
-        None => LEAST_MARGIN.max(free / MARGIN_PART),
-    });
+    let free = free.into_iter().chain(options.placement.gpu_memory).min()?;
+    let margin =
+        options.placement.gpu_margin.unwrap_or_else(|| match options.placement.gpu_memory {
+            // a limit is what the load may take
+            Some(_) => 0,
+            None => LEAST_MARGIN.max(free / MARGIN_PART),
+        });
     Some(free.saturating_sub(margin))
 }
 
@@ -310,8 +311,8 @@ fn candidates(
             Some(_) => with(Vec::new())?,
         }]);
     };
-    if !options.split.is_empty() {
-        return Ok(vec![with(ranges.given(first, &options.split, count)?)?]);
+    if !options.placement.split.is_empty() {
+        return Ok(vec![with(ranges.given(first, &options.placement.split, count)?)?]);
     }
     let mut found = vec![with(ranges.equal(first, count)?)?];
     // those of less memory have fewer layers
@@ -346,9 +347,9 @@ fn over_several(
     plan: &Plan,
     options: &LoadOptions,
 ) -> Result<Option<Placed>, Error> {
-    let LoadOptions { gpu_layers, host_experts, host_ffn, split, effort, .. } = options;
+    let PlacementOptions { gpu_layers, host_experts, host_ffn, split, .. } = &options.placement;
     let is_given = gpu_layers.is_some() || host_experts.is_some() || host_ffn.is_some();
-    let is_free = !is_given && split.is_empty() && effort.is_none();
+    let is_free = !is_given && split.is_empty() && options.effort.is_none();
     let Some(more) = devices.more.as_ref().filter(|_| is_free) else { return Ok(None) };
     if Placed::whole(&Chosen::new(devices)).check(plan, options).is_ok() {
         return Ok(None);
@@ -374,12 +375,13 @@ fn over_several(
 
 /// The devices of a plan, where all that are to be considered are open.
 fn choose_of(devices: &Devices, plan: &Plan, options: &LoadOptions) -> Result<Placed, Error> {
-    if !options.split.is_empty() && devices.all.len() < 2 {
-        let what = format!("{:?} layers on one device, expected several GPUs", options.split);
+    if !options.placement.split.is_empty() && devices.all.len() < 2 {
+        let what =
+            format!("{:?} layers on one device, expected several GPUs", options.placement.split);
         return Err(GraphError::Placement(what).into());
     }
     let has_experts = plan.steps.iter().any(|step| used_experts(&step.op).is_some());
-    let experts = match options.host_experts {
+    let experts = match options.placement.host_experts {
         Some(HostLayers::IfAny(_)) if !has_experts => {
             tracing::warn!("experts in RAM, but the model has no experts: nothing is kept there");
             None
@@ -387,7 +389,7 @@ fn choose_of(devices: &Devices, plan: &Plan, options: &LoadOptions) -> Result<Pl
         Some(HostLayers::IfAny(layers)) => Some(HostLayers::First(layers)),
         other => other,
     };
-    let (which, layers) = match (experts, options.host_ffn) {
+    let (which, layers) = match (experts, options.placement.host_ffn) {
         (Some(_), Some(_)) => {
             let what =
                 "layers for experts and layers for feed-forwards in RAM, expected one of both";
@@ -417,7 +419,7 @@ fn choose_of(devices: &Devices, plan: &Plan, options: &LoadOptions) -> Result<Pl
             return choose_layers(&chosen, plan, options);
         }
         Some(layers) => layers == HostLayers::Auto,
-        None => devices.spills && devices.all.len() == 1 && options.gpu_layers.is_none(),
+        None => devices.spills && devices.all.len() == 1 && options.placement.gpu_layers.is_none(),
     };
     if wanted && !all.is_empty() && options.effort.is_none() {
         // as few as the memory demands
@@ -458,12 +460,12 @@ fn choose_layers(chosen: &Chosen<'_>, plan: &Plan, options: &LoadOptions) -> Res
         Ok(all.swap_remove(0))
     };
     let Some(ram) = &devices.ram else {
-        if let Some(layers) = options.gpu_layers.filter(|&layers| layers > 0) {
+        if let Some(layers) = options.placement.gpu_layers.filter(|&layers| layers > 0) {
             tracing::warn!(layers, "layers for a GPU, but the model runs on the CPU alone");
         }
         return best(None);
     };
-    if let Some(count) = options.gpu_layers {
+    if let Some(count) = options.placement.gpu_layers {
         // the output counts as a layer
         return match (plan.shape.layers + 1).saturating_sub(count) {
             _ if count == 0 => Ok(Placed::one(Arc::clone(ram), Arc::clone(&devices.rates))),

@@ -21,7 +21,7 @@ impl Subject {
     pub(super) fn load(args: &Args, options: LoadOptions) -> Result<(Self, Model)> {
         let engine = model::engine(&args.load)?;
         let backend = engine.backend().to_owned();
-        let options = args.speculate.apply(options);
+        let options = args.speculate.apply(options)?;
         let model = model::load_on(&engine, &args.model, &args.load, options)?;
         let checkpoint = model.checkpoint();
         let subject = Self {

@@ -58,9 +58,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    let context = args.load.context.unwrap_or(CONTEXT);
+    let context = args.load.context().unwrap_or(CONTEXT);
     check_context(context)?;
-    args.load.context = Some(context);
+    args.load.set_context(context);
     // a picture that exists is refused before the work, not after it
     let stop = Interrupt::install().flag();
     let picture = args.plot.as_deref().map(|path| NewFile::create(path, args.force)).transpose()?;
@@ -192,7 +192,7 @@ impl Table<'_> {
         }
         object["a"] = model(0, &self.args.a);
         object["b"] = model(1, &self.args.b);
-        object["context"] = json!(self.args.load.context);
+        object["context"] = json!(self.args.load.context());
         object["windows"] = json!(self.windows);
         object["scored_tokens"] = json!(self.summary.tokens);
         object

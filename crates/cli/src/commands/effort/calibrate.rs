@@ -83,12 +83,12 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
         "--minutes is {}, expected 0 to 1000000",
         args.minutes
     );
-    let context = args.load.context.unwrap_or(CONTEXT);
+    let context = args.load.context().unwrap_or(CONTEXT);
     ensure!(
         context >= CONTEXT_MIN,
         "--context is {context}, expected at least {CONTEXT_MIN} tokens of a window"
     );
-    args.load.context = Some(context);
+    args.load.set_context(context);
 
     // only buckets need no scores
     let mode = args.kept.options().mode;

@@ -2,7 +2,7 @@
 
 use pelton::KvMemory;
 
-use crate::{memory, model::LoadArgs};
+use crate::model::LoadArgs;
 
 /// The most streams that are considered.
 pub(super) const STREAMS_MAX: usize = 4096;
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MS", default_value_t = 25.0)]
     pub(super) target_tbt: f64,
     /// The memory that streams may take, with a suffix K, M or G; by default that of the device
-    #[arg(long, value_name = "SIZE", value_parser = memory::parse)]
+    #[arg(long, value_name = "SIZE")]
     pub(super) memory: Option<KvMemory>,
     /// State how fast the device reads memory
     #[arg(long, value_name = "GB/S", requires = "multiply")]

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let checkpoint = model::open(&args.model)?;
     let streams = args.streams as usize;
     let mut options = LoadOptions::default().fit_context().max_concurrent(streams);
-    options = hub::localized(args.load.options(options), args.load.device)?;
+    options = hub::localized(args.load.options(options)?, args.load.device)?;
     options.context = options.context.or(Some(CONTEXT));
     let outline = engine.outline(&checkpoint, &options)?;
     let context = outline.limits.context;

@@ -263,7 +263,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let texts = prompts.as_ref().map(|prompts| prompts.len().saturating_mul(samples));
     let parallel = usize::from(args.parallel);
     let sequences = texts.map_or(parallel, |texts| texts.min(parallel));
-    let options = args.speculate.apply(LoadOptions::default().max_concurrent(sequences));
+    let options = args.speculate.apply(LoadOptions::default().max_concurrent(sequences))?;
     let model = model::load_and_say(&file, &args.load, options)?;
     args.sampling.fill(&model);
     let options = args.options()?;

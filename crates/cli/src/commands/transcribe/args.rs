@@ -4,12 +4,12 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::ValueEnum;
 use pelton::{
-    Device,
+    Device, KvType,
     speech::{Format, Language},
 };
 
 use super::details::DetailArgs;
-use crate::model::Kv;
+use crate::load_flags;
 
 /// The file that stands for standard input.
 pub(super) const STDIN: &str = "-";
@@ -89,9 +89,8 @@ pub(crate) struct Args {
     /// Use N threads on the CPU; by default one for each physical core
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) threads: Option<u16>,
-    /// Element type of keys and values
-    #[arg(long, value_enum, default_value = "f16")]
-    pub(super) kv: Kv,
+    #[arg(long, value_name = "TYPE", default_value_t, help = load_flags::help("kv"))]
+    pub(super) kv: KvType,
     #[command(flatten)]
     pub(super) details: DetailArgs,
 }

@@ -151,7 +151,7 @@ fn load(args: &Args, model: &str) -> Result<SpeechModel> {
     let options = SpeechOptions::default()
         .windows(usize::from(args.batch))
         .beams(usize::from(args.beam.max(args.details.best_of.unwrap_or(1))))
-        .kv(args.kv.into())
+        .kv(args.kv)
         .progress(move |progress| counter.set(progress.done, progress.total));
     engine.load_speech(model::source(&file), &options).map_err(|error| {
         // it is read as audio after it was refused as a model, which may be large

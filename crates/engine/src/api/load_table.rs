@@ -1,0 +1,344 @@
+//! The table of all options of a load, from which the command line, the C API and Python are made.
+
+use std::time::Duration;
+
+use pelton_graph::PAGE;
+
+use super::{
+    effort::EffortLevel,
+    options::{DraftSource, KvMemory, LoadOptions},
+};
+
+/// The most requests of a model that run at the same time.
+pub(crate) const SEQUENCES_MAX: usize = 4096;
+/// The most rows of a pass: with them every GPU's limit of workgroups holds.
+pub(crate) const ROWS_MAX: usize = 16_384;
+/// The greatest integer of an option without one.
+const ANY: usize = usize::MAX;
+
+/// An option of [`LoadOptions`]: its names, its values, its help, and what a value changes.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LoadOption {
+    /// The name in the C API, and in sentences.
+    pub name: &'static str,
+    /// The keyword argument of Python.
+    pub python: &'static str,
+    /// The flag of the command line, without its dashes; `None` where the commands choose the value, or another
+    /// flag does.
+    pub flag: Option<&'static str>,
+    /// The value's name in the flag's help.
+    pub value_name: &'static str,
+    /// The commands that have the flag.
+    pub group: LoadGroup,
+    /// The type and the range, and the change of the options.
+    pub kind: LoadKind,
+    /// The default in words, as [`set`](Self::set) reads it; `None` if it depends on the model or the machine.
+    pub default: Option<&'static str>,
+    /// The effect, without a full stop.
+    pub help: &'static str,
+}
+
+/// The commands that have an option as a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LoadGroup {
+    /// All commands that load a model.
+    Model,
+    /// Those, and the command that explains a placement.
+    Placement,
+    /// Those that generate text.
+    Drafts,
+    /// Those that compute embeddings.
+    Embeddings,
+    /// The server, which has many requests at the same time.
+    Requests,
+}
+
+/// What a text changes.
+///
+/// # Errors
+///
+/// A clause that begins with *expected*.
+type Change = fn(&mut LoadOptions, &str) -> Result<(), String>;
+
+/// The type of an option's values, their range, and what a value changes.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum LoadKind {
+    /// Yes or no.
+    Switch(fn(&mut LoadOptions, bool)),
+    /// An integer between a least and a greatest one.
+    Integer(usize, usize, fn(&mut LoadOptions, usize)),
+    /// Bytes, from a least number on.
+    Bytes(u64, fn(&mut LoadOptions, u64)),
+    /// A time.
+    Time(fn(&mut LoadOptions, Duration)),
+    /// One of several words.
+    Words(&'static [&'static str], Change),
+    /// A text; what it can be in words.
+    Text(&'static str, Change),
+    /// Any number of texts, each of which adds to the option; what each can be in words.
+    List(&'static str, Change),
+}
+
+/// A row of an option without a flag and a default.
+const fn row(name: &'static str, kind: LoadKind, help: &'static str) -> LoadOption {
+    let (python, group) = (name, LoadGroup::Model);
+    LoadOption { name, python, flag: None, value_name: "N", group, kind, default: None, help }
+}
+
+impl LoadOption {
+    const fn flag(mut self, group: LoadGroup, flag: &'static str, value: &'static str) -> Self {
+        (self.flag, self.group, self.value_name) = (Some(flag), group, value);
+        self
+    }
+
+    const fn default(mut self, text: &'static str) -> Self {
+        self.default = Some(text);
+        self
+    }
+
+    const fn python(mut self, name: &'static str) -> Self {
+        self.python = name;
+        self
+    }
+}
+
+use LoadGroup::{Drafts, Embeddings, Model, Placement, Requests};
+use LoadKind::{Bytes, Integer, List, Switch, Text, Time, Words};
+
+impl LoadOptions {
+    /// All options of a load that a text can set. A new option is a row here, and its effect in a load.
+    pub const OPTIONS: &'static [LoadOption] = &[
+        row(
+            "context",
+            Integer(0, ANY, |to, tokens| match tokens {
+                0 => (to.context, to.fit_context) = (None, true),
+                tokens => to.context = Some(tokens),
+            }),
+            "Set the context in tokens, for a prompt and its answer; 0 for the model's own, as far as \
+             half of the free memory holds it",
+        )
+        .flag(Model, "context", "N"),
+        row(
+            "fit_context",
+            Switch(|to, fit| to.fit_context = fit),
+            "Fit the context to the model and the machine: cut one that is longer than the model's, and \
+             without one take the model's own, as far as half of the free memory holds it",
+        )
+        .default("false"),
+        row(
+            "max_concurrent",
+            Integer(1, SEQUENCES_MAX, |to, requests| to.max_concurrent = Some(requests)),
+            "Run at most N requests of a model at the same time; they share the memory for keys and values",
+        )
+        .flag(Requests, "parallel", "N"),
+        row(
+            "rows",
+            Integer(PAGE, ROWS_MAX, |to, rows| to.rows = Some(rows)),
+            "Compute at most N tokens of prompts in one pass",
+        ),
+        row(
+            "pooling",
+            Words(&["mean", "cls", "last", "none"], |to, text| {
+                to.pooling = Some(text.parse()?);
+                Ok(())
+            }),
+            "Set the pooling method of embeddings, which overrides the model file's: mean, cls (the first \
+             token), last (the last token) or none (one embedding for each token)",
+        )
+        .flag(Embeddings, "pooling", "METHOD"),
+        row(
+            "lora",
+            List("a path, or a path, = and a scale", |to, text| {
+                to.loras.push(text.parse()?);
+                Ok(())
+            }),
+            "Apply a LoRA adapter to all texts, with a scale that is 1 by default; may be given several \
+             times. An adapter is a .gguf file, or a directory that PEFT saved",
+        )
+        .flag(Model, "lora", "PATH[=SCALE]")
+        .python("loras"),
+        row(
+            "quantize",
+            Text("the name of a mixture, such as Q4_K_M", |to, text| {
+                to.quantize = Some(text.parse()?);
+                Ok(())
+            }),
+            "Convert matrices of F32, F16 and BF16, as directories have them, to block formats while the \
+             model is loaded: q8_0, q6_k, q4_k_m, q4_0 or another type of `pelton quantize`",
+        )
+        .flag(Model, "quantize", "TYPE"),
+        row(
+            "kv",
+            Words(&["f16", "f32", "q8_0"], |to, text| {
+                to.kv = text.parse()?;
+                Ok(())
+            }),
+            "Set the element type of keys and values: f16, f32 (twice the memory) or q8_0 (half the memory, \
+             a little less exact)",
+        )
+        .flag(Model, "kv", "TYPE")
+        .default("f16"),
+        row(
+            "kv_memory",
+            Text(KvMemory::EXPECTED, |to, text| {
+                to.kv_memory = text.parse()?;
+                Ok(())
+            }),
+            "Limit the memory for keys and values: auto (what all sequences need), bytes with a suffix K, \
+             M or G, or a percentage of the free memory such as 50%",
+        )
+        .flag(Model, "kv-memory", "SIZE")
+        .default("auto"),
+        row(
+            "kv_bytes",
+            Bytes(1, |to, bytes| to.kv_memory = KvMemory::Bytes(bytes)),
+            "Limit the memory for keys and values to these bytes",
+        ),
+        row(
+            "kv_share",
+            Text("a number above 0 and at most 1", |to, text| {
+                let share = text.parse().ok().filter(|&share: &f32| share > 0.0 && share <= 1.0);
+                let share = share.ok_or("expected a number above 0 and at most 1")?;
+                to.kv_memory = KvMemory::ShareOfFree(share);
+                Ok(())
+            }),
+            "Limit the memory for keys and values to this part of the free memory",
+        ),
+        row(
+            "gpu_layers",
+            Integer(0, ANY, |to, layers| to.placement.gpu_layers = Some(layers)),
+            "Run the last N layers on the GPU and the others on the CPU. The output counts as a layer; 0 is \
+             the CPU alone. By default as many as the GPU's memory holds. llama.cpp's -ngl means the same",
+        )
+        .flag(Placement, "gpu-layers", "N"),
+        row(
+            "host_experts",
+            Text("auto or a number", |to, text| {
+                to.placement.host_experts = Some(text.parse()?);
+                Ok(())
+            }),
+            "Keep the experts of the first N layers in the CPU's memory. The CPU computes them for each \
+             token; for prompts the GPU reads them from there. N can be auto: as few as the GPU's memory \
+             demands. llama.cpp's --n-cpu-moe means the same, and is ignored for models without experts",
+        )
+        .flag(Placement, "host-experts", "N"),
+        row(
+            "host_ffn",
+            Text("auto or a number", |to, text| {
+                to.placement.host_ffn = Some(text.parse()?);
+                Ok(())
+            }),
+            "Keep all feed-forwards of the first N layers in the CPU's memory, also in models without \
+             experts. N can be auto: as few as the GPU's memory demands",
+        )
+        .flag(Placement, "host-ffn", "N"),
+        row(
+            "stream_from",
+            Integer(0, ANY, |to, tokens| to.placement.stream_from = Some(tokens)),
+            "Stream weights from the CPU's memory for prompts of N tokens and more, where experts or \
+             feed-forwards stay there. The CPU computes shorter prompts. By default the length from which \
+             on a measurement finds it faster",
+        )
+        .flag(Placement, "stream-from", "N"),
+        row(
+            "split",
+            List("numbers of layers with commas, such as 20,12", |to, text| {
+                let layers = text.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>();
+                let layers = layers.map_err(|_| "expected numbers of layers, such as 20,12")?;
+                to.placement.split.extend(layers);
+                Ok(())
+            }),
+            "Run this many layers on each of several GPUs, such as 20,12; by default as many bytes on each, \
+             or as many as its memory holds",
+        )
+        .flag(Placement, "split", "N,N"),
+        row(
+            "gpu_memory",
+            Bytes(1, |to, bytes| to.placement.gpu_memory = Some(bytes)),
+            "Choose layers as if a GPU, and each of several, had only this memory free",
+        )
+        .flag(Placement, "fit-budget", "GPU=SIZE"),
+        row(
+            "gpu_margin",
+            Bytes(0, |to, bytes| to.placement.gpu_margin = Some(bytes)),
+            "Leave SIZE of the GPU's memory free when layers are chosen: bytes with a suffix K, M or G. By \
+             default 1/32 of what is free, and at least 256M",
+        )
+        .flag(Placement, "fit-margin", "SIZE"),
+        row(
+            "queue_requests",
+            Integer(1, ANY, |to, requests| to.queue_requests = requests),
+            "Let at most N requests wait for their start",
+        )
+        .flag(Requests, "queue", "N")
+        .default("1024"),
+        row(
+            "queue_tokens",
+            Integer(1, ANY, |to, tokens| to.queue_tokens = tokens),
+            "Let the requests that wait have at most N prompt tokens",
+        )
+        .flag(Requests, "queue-tokens", "N")
+        .default("1048576"),
+        row(
+            "prefill_budget",
+            Time(|to, time| to.prefill_budget = time),
+            "Let a pass over prompts take at most this time while other requests generate",
+        )
+        .default("100ms"),
+        row(
+            "target_ttft",
+            Time(|to, time| to.target_ttft = time),
+            "Aim at this time from a request's arrival to its first token, while others are answered: \
+             prompts that would be late get more of the time",
+        )
+        .flag(Requests, "target-ttft", "MS")
+        .default("500ms"),
+        row(
+            "target_tbt",
+            Time(|to, time| to.target_tbt = time),
+            "Aim at this time between two tokens, while prompts are computed: a larger one lets prompts \
+             take longer passes",
+        )
+        .flag(Requests, "target-tbt", "MS")
+        .default("25ms"),
+        row(
+            "speculation",
+            Words(&["auto", "off", "always"], |to, text| {
+                to.speculation = text.parse()?;
+                Ok(())
+            }),
+            "Draft tokens and verify several at a time, which changes the speed and never the text: auto \
+             where that is expected to be faster, off for never, or always",
+        )
+        .flag(Drafts, "speculate", "WHEN")
+        .default("auto"),
+        row(
+            "draft",
+            Text("a model, built-in or mtp", |to, text| {
+                to.draft = Some(text.parse()?);
+                Ok(())
+            }),
+            "Draft tokens by a small model with the same vocabulary: a file, a directory or built-in. Or by \
+             the head in the model's own file (nextn tensors), the default where there is one: mtp",
+        )
+        .flag(Drafts, "draft", "MODEL"),
+        row(
+            "draft_head",
+            Switch(|to, head| to.draft = head.then_some(DraftSource::Head)),
+            "Draft tokens by the head in the model's own file; a file without one is refused",
+        ),
+        row(
+            "effort",
+            Text("a number above 0 and at most 1", |to, text| {
+                to.effort = Some(text.parse::<EffortLevel>()?.into());
+                Ok(())
+            }),
+            "Multiply only this fraction of the inputs of each matrix for a generated token: less is faster \
+             and less exact",
+        )
+        .flag(Model, "effort", "E"),
+    ];
+}
