@@ -13,10 +13,10 @@ use crate::{
 pub(crate) struct FitArgs {
     #[command(flatten)]
     flags: PlacementFlags,
-    /// As --host-experts, but nothing of models without experts
-    #[arg(long, value_name = "N", hide = true, conflicts_with = "host_experts")]
+    /// As --host-experts, but a model without experts keeps nothing
+    #[arg(long, value_name = "N", hide = true, conflicts_with = "host-experts")]
     n_cpu_moe: Option<usize>,
-    #[arg(id = "gpu_memory", long, value_name = "GPU=SIZE", value_parser = budget,
+    #[arg(long, value_name = "GPU=SIZE", value_parser = budget,
           help = load_flags::help("gpu_memory"))]
     fit_budget: Option<(Device, String)>,
 }

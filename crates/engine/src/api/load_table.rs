@@ -55,14 +55,8 @@ pub enum LoadGroup {
     Requests,
 }
 
-/// What a text changes.
-///
-/// # Errors
-///
-/// A clause that begins with *expected*.
-type Change = fn(&mut LoadOptions, &str) -> Result<(), String>;
-
-/// The type of an option's values, their range, and what a value changes.
+/// The type of an option's values, their range, and what a value changes. The error of a text is a clause that begins
+/// with *expected*.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum LoadKind {
@@ -75,11 +69,11 @@ pub enum LoadKind {
     /// A time.
     Time(fn(&mut LoadOptions, Duration)),
     /// One of several words.
-    Words(&'static [&'static str], Change),
+    Words(&'static [&'static str], fn(&mut LoadOptions, &str) -> Result<(), String>),
     /// A text; what it can be in words.
-    Text(&'static str, Change),
+    Text(&'static str, fn(&mut LoadOptions, &str) -> Result<(), String>),
     /// Any number of texts, each of which adds to the option; what each can be in words.
-    List(&'static str, Change),
+    List(&'static str, fn(&mut LoadOptions, &str) -> Result<(), String>),
 }
 
 /// A row of an option without a flag and a default.
@@ -117,15 +111,15 @@ impl LoadOptions {
                 0 => (to.context, to.fit_context) = (None, true),
                 tokens => to.context = Some(tokens),
             }),
-            "Set the context in tokens, for a prompt and its answer; 0 for the model's own, as far as \
-             half of the free memory holds it",
+            "Set the context in tokens, for a prompt and its answer. 0 takes as much of the model's own \
+             as half of the free memory holds",
         )
         .flag(Model, "context", "N"),
         row(
             "fit_context",
             Switch(|to, fit| to.fit_context = fit),
-            "Fit the context to the model and the machine: cut one that is longer than the model's, and \
-             without one take the model's own, as far as half of the free memory holds it",
+            "Fit the context to the model and the machine: cut one that is too long for the model. \
+             Without one, take as much of the model's own as half of the free memory holds",
         )
         .default("false"),
         row(
@@ -145,8 +139,8 @@ impl LoadOptions {
                 to.pooling = Some(text.parse()?);
                 Ok(())
             }),
-            "Set the pooling method of embeddings, which overrides the model file's: mean, cls (the first \
-             token), last (the last token) or none (one embedding for each token)",
+            "Set the pooling method of embeddings; it overrides the model file's. cls is the first token, \
+             last the last one, and none gives an embedding for each token",
         )
         .flag(Embeddings, "pooling", "METHOD"),
         row(
@@ -166,8 +160,8 @@ impl LoadOptions {
                 to.quantize = Some(text.parse()?);
                 Ok(())
             }),
-            "Convert matrices of F32, F16 and BF16, as directories have them, to block formats while the \
-             model is loaded: q8_0, q6_k, q4_k_m, q4_0 or another type of `pelton quantize`",
+            "Convert matrices of F32, F16 and BF16 to block formats while the model is loaded: q8_0, \
+             q6_k, q4_k_m, q4_0 or another type of `pelton quantize`",
         )
         .flag(Model, "quantize", "TYPE"),
         row(
@@ -187,8 +181,8 @@ impl LoadOptions {
                 to.kv_memory = text.parse()?;
                 Ok(())
             }),
-            "Limit the memory for keys and values: auto (what all sequences need), bytes with a suffix K, \
-             M or G, or a percentage of the free memory such as 50%",
+            "Limit the memory for keys and values: auto is what all sequences need, 2G are bytes, and 50% \
+             is a part of the free memory",
         )
         .flag(Model, "kv-memory", "SIZE")
         .default("auto"),
@@ -210,8 +204,8 @@ impl LoadOptions {
         row(
             "gpu_layers",
             Integer(0, ANY, |to, layers| to.placement.gpu_layers = Some(layers)),
-            "Run the last N layers on the GPU and the others on the CPU. The output counts as a layer; 0 is \
-             the CPU alone. By default as many as the GPU's memory holds. llama.cpp's -ngl means the same",
+            "Run the last N layers on the GPU and the others on the CPU, as llama.cpp's -ngl. The output \
+             counts as a layer; 0 is the CPU alone. By default as many as the GPU's memory holds",
         )
         .flag(Placement, "gpu-layers", "N"),
         row(
@@ -239,8 +233,7 @@ impl LoadOptions {
             "stream_from",
             Integer(0, ANY, |to, tokens| to.placement.stream_from = Some(tokens)),
             "Stream weights from the CPU's memory for prompts of N tokens and more, where experts or \
-             feed-forwards stay there. The CPU computes shorter prompts. By default the length from which \
-             on a measurement finds it faster",
+             feed-forwards stay there. By default from the length that a measurement finds faster",
         )
         .flag(Placement, "stream-from", "N"),
         row(
@@ -310,8 +303,8 @@ impl LoadOptions {
                 to.speculation = text.parse()?;
                 Ok(())
             }),
-            "Draft tokens and verify several at a time, which changes the speed and never the text: auto \
-             where that is expected to be faster, off for never, or always",
+            "Draft tokens and verify several at a time, which changes the speed and never the text. auto \
+             drafts where that is expected to be faster",
         )
         .flag(Drafts, "speculate", "WHEN")
         .default("auto"),
