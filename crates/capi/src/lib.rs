@@ -66,7 +66,7 @@ pub fn names() -> Vec<(&'static str, Vec<&'static str>)> {
     use settings::names;
     vec![
         ("engine", names(engine::SETTINGS)),
-        ("load", names(load_options::SETTINGS)),
+        ("load", load_options::names()),
         ("request", names(request_options::SETTINGS)),
         ("embed", names(embed::SETTINGS)),
         ("rerank", names(rerank::SETTINGS)),

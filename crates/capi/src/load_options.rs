@@ -1,14 +1,10 @@
-//! The options of a load.
+//! The options of a load: those of the table of the library, and those of speech.
 
-use std::mem;
+use pelton::{LoadOption, LoadOptions, SpeechOptions};
 
-use pelton::{
-    DraftSource, EffortLevel, KvMemory, KvType, LoadOptions, Pooling, Quantize, Speculation,
-    SpeechOptions,
-};
-
-use crate::settings::{
-    Setting, amount, count, flag, parsed, scaled, seconds, setting, whole, word,
+use crate::{
+    fault::Fault,
+    settings::{self, Setting, count, flag, refused, setting, unknown},
 };
 
 /// The options of a load, of either kind of model.
@@ -20,62 +16,54 @@ pub(crate) struct Load {
     pub(crate) is_speech: bool,
 }
 
-pub(crate) const SETTINGS: &[Setting<Load>] = &[
-    setting!("context", count, |load, context| load.text.context = Some(context)),
-    setting!("fit_context", flag, |load, fit| load.text.fit_context = fit),
-    setting!("max_concurrent", count, |load, most| load.text.max_concurrent = Some(most)),
-    setting!("rows", count, |load, rows| load.text.rows = Some(rows)),
-    setting!("pooling", pooling, |load, pooling| load.text.pooling = Some(pooling)),
-    Setting {
-        name: "lora",
-        set: |load, value| {
-            let (path, scale) = scaled(value)?;
-            load.text = mem::take(&mut load.text).lora(path, scale);
-            Ok(())
-        },
-    },
-    setting!("quantize", quantize, |load, to| load.text.quantize = Some(to)),
-    setting!("kv", kv, |load, kv| (load.text.kv, load.speech.kv) = (kv, kv)),
-    setting!("kv_bytes", whole, |load, bytes| load.text.kv_memory = KvMemory::Bytes(bytes)),
-    setting!("kv_share", amount, |load, share| {
-        load.text.kv_memory = KvMemory::ShareOfFree(share as f32);
-    }),
-    setting!("queue_requests", count, |load, requests| load.text.queue_requests = requests),
-    setting!("queue_tokens", count, |load, tokens| load.text.queue_tokens = tokens),
-    setting!("prefill_budget", seconds, |load, time| load.text.prefill_budget = time),
-    setting!("speculation", speculation, |load, setting| load.text.speculation = setting),
-    setting!("draft", word, |load, path| load.text.draft = Some(DraftSource::Model(path.into()))),
-    setting!("draft_head", flag, |load, head| {
-        load.text.draft = head.then_some(DraftSource::Head);
-    }),
-    setting!("effort", effort, |load, level| load.text.effort = Some(level.into())),
+/// The options of speech alone.
+const SPEECH: &[Setting<Load>] = &[
     setting!("speech", flag, |load, speech| load.is_speech = speech),
     setting!("windows", count, |load, windows| load.speech.windows = windows),
     setting!("beams", count, |load, beams| load.speech.beams = beams),
 ];
 
-fn pooling(value: &str) -> Result<Pooling, String> {
-    let all = [Pooling::None, Pooling::Mean, Pooling::Cls, Pooling::Last];
-    let found = all.into_iter().find(|pooling| pooling.to_string() == value);
-    found.ok_or_else(|| "none, mean, cls or last".to_owned())
+/// The names of all options.
+pub(crate) fn names() -> Vec<&'static str> {
+    let table = LoadOptions::OPTIONS.iter().map(|option| option.name);
+    table.chain(settings::names(SPEECH)).collect()
 }
 
-fn kv(value: &str) -> Result<KvType, String> {
-    let all = [KvType::F16, KvType::F32, KvType::Q8_0];
-    let found = all.into_iter().find(|kv| kv.to_string() == value);
-    found.ok_or_else(|| "f16, f32 or q8_0".to_owned())
+/// Sets an option of a load.
+///
+/// # Errors
+///
+/// There is no such option, or the value is not one of it.
+pub(crate) fn set(load: &mut Load, name: &str, value: &str) -> Result<(), Fault> {
+    if SPEECH.iter().any(|setting| setting.name == name) {
+        return settings::set(SPEECH, load, name, value);
+    }
+    let option = LoadOption::find(name).ok_or_else(|| unknown("option", name, &names()))?;
+    let set = option.set(&mut load.text, value);
+    load.speech.kv = load.text.kv;
+    set.map_err(|expected| refused(name, value, &expected))
 }
 
-fn quantize(value: &str) -> Result<Quantize, String> {
-    Quantize::from_name(value).ok_or_else(|| "the name of a mixture, such as Q4_K_M".to_owned())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A level of effort.
-pub(crate) fn effort(value: &str) -> Result<EffortLevel, String> {
-    parsed(value, "a number above 0 and at most 1")
-}
-
-/// Whether tokens are drafted.
-pub(crate) fn speculation(value: &str) -> Result<Speculation, String> {
-    parsed(value, "auto, off or always")
+    #[test]
+    fn all_options_of_the_table_are_set_by_name() {
+        for option in LoadOptions::OPTIONS {
+            let mut load = Load::default();
+            // a text that no option has
+            let error = set(&mut load, option.name, "").unwrap_err().text;
+            let start = format!("option '{}' is '', expected ", option.name);
+            assert!(error.starts_with(&start), "{error}");
+        }
+        let mut load = Load::default();
+        set(&mut load, "kv", "q8_0").unwrap();
+        set(&mut load, "gpu_layers", "3").unwrap();
+        set(&mut load, "beams", "2").unwrap();
+        assert_eq!((load.text.kv, load.speech.kv), (pelton::KvType::Q8_0, pelton::KvType::Q8_0));
+        assert_eq!((load.text.placement.gpu_layers, load.speech.beams), (Some(3), 2));
+        let error = set(&mut load, "warmth", "1").unwrap_err().text;
+        assert!(error.contains("there is no option 'warmth', expected one of context"), "{error}");
+    }
 }

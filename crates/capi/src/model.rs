@@ -17,7 +17,7 @@ use crate::{
     fault::Fault,
     guard::guard,
     handles::{self, handle},
-    load_options::SETTINGS,
+    load_options,
     memory::{out, text},
     options::{self, pelton_options},
     status::pelton_status,
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn pelton_model_load(
             let engine = handles::get(engine)?;
             let path = text(path, path_length, "path")?;
             let place = out(model, "model")?;
-            let load = options::read(options, SETTINGS)?;
+            let load = options::read_with(options, load_options::set)?;
             let source =
                 if path.is_empty() { ModelSource::BuiltIn } else { ModelSource::from(path) };
             let object = if load.is_speech {

@@ -26,16 +26,24 @@ pub(crate) struct OptionsObject(Mutex<Vec<(String, String)>>);
 
 handle!(pelton_options, OptionsObject);
 
-/// Reads options; NULL has none.
+/// Reads options of a table; NULL has none.
 pub(crate) fn read<T: Default>(
     options: *const pelton_options,
     settings: &[Setting<T>],
+) -> Result<T, Fault> {
+    read_with(options, |values, name, value| set(settings, values, name, value))
+}
+
+/// Reads options, each of which `set` sets by its name and value; NULL has none.
+pub(crate) fn read_with<T: Default>(
+    options: *const pelton_options,
+    set: impl Fn(&mut T, &str, &str) -> Result<(), Fault>,
 ) -> Result<T, Fault> {
     let mut values = T::default();
     let Some(options) = handles::get_optional(options)? else { return Ok(values) };
     let list = options.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
     for (name, value) in list {
-        set(settings, &mut values, &name, &value)?;
+        set(&mut values, &name, &value)?;
     }
     Ok(values)
 }

@@ -6,7 +6,6 @@ use pelton::{GenerateOptions, LoraChoice, SamplingOption};
 
 use crate::{
     fault::Fault,
-    load_options::{effort, speculation},
     settings::{self, Setting, count, flag, parsed, scaled, seconds, setting, whole, word},
 };
 
@@ -40,8 +39,8 @@ pub(crate) const SETTINGS: &[Setting<GenerateOptions>] = &[
     setting!("client", whole, |options, id| options.client.id = id),
     setting!("priority", priority, |options, priority| options.client.priority = priority),
     setting!("prediction", word, |options, text| options.prediction = Some(text.into())),
-    setting!("speculation", speculation, |options, setting| options.speculation = Some(setting)),
-    setting!("effort", effort, |options, level| options.effort = Some(level)),
+    setting!("speculation", str::parse, |options, setting| options.speculation = Some(setting)),
+    setting!("effort", str::parse, |options, level| options.effort = Some(level)),
     setting!("effort_in_prompt", flag, |options, whether| options.effort_in_prompt = whether),
 ];
 
@@ -51,9 +50,10 @@ fn priority(value: &str) -> Result<i32, String> {
 
 /// A token's id, `=` and the addition to its logit.
 fn logit_bias(options: &mut GenerateOptions, value: &str) -> Result<(), String> {
-    let expected = || "the id of a token, = and a number, such as 42=-1.5".to_owned();
-    let (token, bias) = value.split_once('=').ok_or_else(expected)?;
-    let (token, bias) = (parsed(token, expected())?, parsed(bias, expected())?);
+    let expected = "the id of a token, = and a number, such as 42=-1.5";
+    let wrong = || format!("expected {expected}");
+    let (token, bias) = value.split_once('=').ok_or_else(wrong)?;
+    let (token, bias) = (parsed(token, expected)?, parsed(bias, expected)?);
     *options = mem::take(options).logit_bias(token, bias);
     Ok(())
 }

@@ -11,7 +11,7 @@ pub(crate) struct Setting<T: 'static> {
     ///
     /// # Errors
     ///
-    /// The values that it can have.
+    /// A clause that begins with *expected*.
     pub(crate) set: fn(&mut T, &str) -> Result<(), String>,
 }
 
@@ -49,9 +49,12 @@ pub(crate) fn set<T>(
     let Some(setting) = settings.iter().find(|setting| setting.name == name) else {
         return Err(unknown("option", name, &names(settings)));
     };
-    (setting.set)(to, value).map_err(|expected| {
-        Fault::invalid(format_args!("option '{name}' is '{value}', expected {expected}"))
-    })
+    (setting.set)(to, value).map_err(|expected| refused(name, value, &expected))
+}
+
+/// The error of a value; `expected` is a clause that begins with *expected*.
+pub(crate) fn refused(name: &str, value: &str, expected: &str) -> Fault {
+    Fault::invalid(format_args!("option '{name}' is '{value}', {expected}"))
 }
 
 /// The error of a name that is none of `names`.
@@ -64,9 +67,9 @@ pub(crate) fn unknown(kind: &str, name: &str, names: &[&str]) -> Fault {
 ///
 /// # Errors
 ///
-/// `expected`, if it does not.
+/// *Expected* and `expected`, if it does not.
 pub(crate) fn parsed<V: FromStr>(value: &str, expected: impl Display) -> Result<V, String> {
-    value.parse().map_err(|_| expected.to_string())
+    value.parse().map_err(|_| format!("expected {expected}"))
 }
 
 /// A text as it is.
@@ -86,15 +89,14 @@ pub(crate) fn count(value: &str) -> Result<usize, String> {
 
 /// Seconds as a time.
 pub(crate) fn seconds(value: &str) -> Result<Duration, String> {
-    Duration::try_from_secs_f64(amount(value)?).map_err(|_| "a number of seconds".to_owned())
+    Duration::try_from_secs_f64(amount(value)?)
+        .map_err(|_| "expected a number of seconds".to_owned())
 }
 
 /// A finite number from 0.
 pub(crate) fn amount(value: &str) -> Result<f64, String> {
-    let expected = || "a number from 0".to_owned();
-    parsed::<f64>(value, expected()).and_then(|number| {
-        if number.is_finite() && number >= 0.0 { Ok(number) } else { Err(expected()) }
-    })
+    let number = value.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| "expected a number from 0".to_owned())
 }
 
 /// Yes or no.
@@ -102,7 +104,7 @@ pub(crate) fn flag(value: &str) -> Result<bool, String> {
     match value {
         "1" | "true" => Ok(true),
         "0" | "false" => Ok(false),
-        _ => Err("1 or 0".to_owned()),
+        _ => Err("expected 1 or 0".to_owned()),
     }
 }
 

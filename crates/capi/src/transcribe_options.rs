@@ -41,6 +41,6 @@ fn task(value: &str) -> Result<Task, String> {
     match value {
         "transcribe" => Ok(Task::Transcribe),
         "translate" => Ok(Task::Translate),
-        _ => Err("transcribe or translate".to_owned()),
+        _ => Err("expected transcribe or translate".to_owned()),
     }
 }
