@@ -107,7 +107,7 @@ pub(crate) fn measure(threads: usize, large: bool) -> Result<Rates, Error> {
         })
         .collect();
     regions.sort_by(f64::total_cmp);
-    Ok(Rates { read, step: regions[REGIONS / 10], multiply: None, link: None })
+    Ok(Rates { step: regions[REGIONS / 10], ..Rates::reading(read) })
 }
 
 /// The CPU's name, its threads, and whether weights are in large pages.

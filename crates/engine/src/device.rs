@@ -5,9 +5,9 @@ use std::{fmt, str::FromStr, sync::Arc};
 use pelton_cpu::Cpu;
 use pelton_graph::Backend;
 
-use crate::{Error, model::placement::Devices};
 #[cfg(feature = "gpu")]
-use crate::{more_gpus::MoreGpus, rates::KnownRates};
+use crate::placement::{KnownRates, MoreGpus};
+use crate::{Error, placement::Devices};
 
 /// Where a model runs.
 ///

@@ -2,15 +2,13 @@
 
 use std::sync::{Arc, Once};
 
-use pelton_graph::{Backend, Plan};
+use pelton_graph::{Backend, Plan, Rates};
 use pelton_place::{DeviceShare, Placement};
 use pelton_weights::Checkpoint;
 
 use crate::{
     Device, Error, LoadOptions, Model, ModelSource, SpeechModel, SpeechOptions,
-    model::placement::{self, Devices},
-    more_gpus::MoreGpus,
-    rates::KnownRates,
+    placement::{self, Devices, KnownRates, MoreGpus, passes},
     sources,
 };
 
@@ -181,6 +179,35 @@ impl Engine {
     pub fn measure(&self) -> Result<(), Error> {
         let mut devices = self.devices.measured();
         devices.try_for_each(|device| self.devices.rates.measure(device.as_ref()))
+    }
+
+    /// The rates of the device with the weights of a plan, by which the time of its passes is predicted; `None` if they
+    /// are not known. It needs the feature `unstable`.
+    #[cfg(feature = "unstable")]
+    pub fn rates(&self, plan: &Plan) -> Option<Rates> {
+        self.devices.rates.of_plan(self.devices.main().as_ref(), plan)
+    }
+
+    /// Measures by passes over a model which [rates](Self::rates) the device has with weights of its format, and keeps
+    /// them. The model is one of this engine with the context of [`loaded_to_measure`](Self::loaded_to_measure). It
+    /// needs the feature `unstable`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Model::into_session`], and if a pass fails.
+    #[cfg(feature = "unstable")]
+    pub fn measure_passes(&self, model: Model) -> Result<Rates, Error> {
+        let (device, context) = (self.devices.main().as_ref(), model.context());
+        let mut session = model.into_session()?;
+        let rates = passes::measure(&mut session, context, self.devices.rates.get(device))?;
+        self.devices.rates.keep_of_plan(device, session.plan(), &rates);
+        Ok(rates)
+    }
+
+    /// The options of a load for [`measure_passes`](Self::measure_passes). It needs the feature `unstable`.
+    #[cfg(feature = "unstable")]
+    pub fn loaded_to_measure() -> LoadOptions {
+        LoadOptions::default().context(passes::CONTEXT)
     }
 
     /// The devices of a model in words.

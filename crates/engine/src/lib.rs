@@ -58,8 +58,7 @@ mod error;
 mod files;
 mod kv;
 mod model;
-mod more_gpus;
-mod rates;
+mod placement;
 mod results;
 mod schedule;
 mod session;
@@ -101,6 +100,8 @@ pub use pelton_cpu as cpu;
 pub use pelton_gpu as gpu;
 #[cfg(feature = "unstable")]
 pub use pelton_graph as graph;
+#[cfg(feature = "unstable")]
+pub use pelton_place::Work;
 #[cfg(feature = "unstable")]
 pub use pelton_tokenizer as tokenizer;
 #[cfg(feature = "unstable")]

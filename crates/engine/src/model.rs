@@ -5,7 +5,7 @@ mod chats;
 mod checks;
 mod decode;
 mod defaults;
-mod draft;
+pub(crate) mod draft;
 mod effort;
 mod efforts;
 mod embed;
@@ -14,11 +14,9 @@ mod loras;
 mod many;
 mod outline;
 mod pays;
-pub(crate) mod placement;
-mod predicted;
 mod rerank;
 mod summary;
-mod value_plans;
+pub(crate) mod value_plans;
 mod vocabulary;
 
 use std::{
@@ -44,7 +42,7 @@ use crate::{
     },
     chat::ChatTemplate,
     kv::{self, PageCache},
-    rates::KnownRates,
+    placement::{self, Devices, KnownRates, Placed},
     results::results,
     schedule::{
         DrawOptions, Goal, LookupDrafter, Output, PromptScores, QueueBound, Resources, Runner,
@@ -58,7 +56,6 @@ pub use defaults::SamplingDefaults;
 pub use effort::EffortFile;
 use loras::{LORAS_OF_REQUEST, Loras};
 pub use outline::Outline;
-use placement::{Devices, Placed};
 pub use summary::Summary;
 
 /// A model that is ready to answer requests. Clones are handles of the same model.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use pelton_graph::{
-    Effort, Input, MAX_REPEAT, OutputKind, PAGE, Pass, Phase, Plan, Profile, Row, Sample,
+    Effort, Input, KvType, MAX_REPEAT, OutputKind, PAGE, Pass, Phase, Plan, Profile, Row, Sample,
     TableEdit, Ticket, Want,
 };
 use pelton_sampling::Draw;
@@ -63,6 +63,11 @@ impl Session {
     /// The plan that the model runs.
     pub fn plan(&self) -> &Plan {
         &self.resources.plan
+    }
+
+    /// The element type of its keys and values.
+    pub(crate) fn kv(&self) -> KvType {
+        self.resources.limits.kv
     }
 
     /// Sets the effort of the rows that are run from now on, in any phase.

@@ -71,7 +71,7 @@ impl Backend for Card {
 
     fn measure_rates(&self) -> Result<Rates, GraphError> {
         let link = Some(LinkRates { up: 2e9, hop: 1e-4 });
-        Ok(Rates { read: 1e9, step: 1e-6, multiply: None, link })
+        Ok(Rates { step: 1e-6, link, ..Rates::reading(1e9) })
     }
 
     fn load(

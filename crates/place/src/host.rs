@@ -133,9 +133,9 @@ impl HostParts {
     /// The work of a decoding row on the GPU and on the CPU, which has none of prompts.
     pub fn works(&self, plan: &Plan, depth: usize, kv: KvType) -> [Work; 2] {
         let (own, parts) = self.plans(plan);
-        let of_cpu = parts.iter().map(|part| Work::of(part, depth, kv));
+        let of_cpu = parts.iter().map(|part| Work::of(part, 1, depth, kv));
         let of_cpu = of_cpu.fold(Work::default(), Work::plus);
-        [Work::of(&own, depth, kv), Work { operations: 0.0, ..of_cpu }]
+        [Work::of(&own, 1, depth, kv), Work { operations: 0.0, ..of_cpu }]
     }
 
     /// The CPU.

@@ -27,6 +27,6 @@ mod tokens;
 pub use balance::balance;
 pub use cut::{borders, cut};
 pub use host::{FeedForwards, HostParts, HostShare, host_parts};
-pub use predict::{Prediction, PromptPrediction, Term, Work, predict};
+pub use predict::{FEW, Prediction, PromptPrediction, Term, Work, predict};
 pub use split::{Split, file_bytes, limits_of};
 pub use table::{DeviceShare, Placement, Size};

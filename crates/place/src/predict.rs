@@ -1,28 +1,42 @@
-//! The predicted speed of a placement, from what a pass reads and the measured rates of its devices.
+//! The predicted speed of a placement, from what a pass reads and multiplies and the measured rates of its devices.
 //!
 //! ```text
-//! a token:            Σ devices (bytes / read + steps · step)  +  hops · hop
-//! a pass of a prompt: Σ GPUs max(streamed bytes / up, operations / multiply)
+//! a decoding pass:     W(n) / read  +  n · K(d) / cache  +  f · P / few  +  (n - 1 - f) · P / multiply  +  steps · step
+//! a pass of a prompt:  W(m) / read  +  m · K(m/2) / cache  +  (m - 1) · B / multiply  +  steps · step
+//! a streamed prompt:   Σ GPUs max(streamed bytes / up, m · B / multiply)
 //! ```
 //!
-//! Bytes of a token are its weights, of experts those that it chooses, and the keys and values of the positions before
-//! it. A row hops from the GPU to the CPU and back for each feed-forward there, at each border between devices, and
-//! where several devices run one after the other once more for its token.
+//! `n` are the sequences of a decoding pass, each at depth `d`, and `m` the rows of a prompt. `W` are the bytes of weights
+//! that rows read, of experts those that they choose, and `K` those of keys and values. `P` are two operations for each
+//! product of a row, and `B` those without the output matrix. `f` are the rows after the first, up to [`FEW`]: the reading
+//! of the weights hides the products of the first row, and a part of theirs.
+//!
+//! Times of devices add up, as do hops: a row goes from the GPU to the CPU and back for each feed-forward there, and over
+//! each border between devices. Where several devices run one after the other, its token takes one hop more.
 
 use std::{fmt, time::Duration};
 
 use pelton_graph::{
-    KvType, Op, Phase, Plan, Rates, Rows, WeightKind, cache_read, used_experts, weights_read,
+    KvType, Op, Phase, Plan, Rates, Rows, Step, WeightKind, cache_read, used_experts, weights_read,
 };
 
-/// The work of a decoding row on a device, and that of a prompt whose weights are streamed to it.
+/// Rows of a decoding pass whose products the reading of the weights hides partly.
+pub const FEW: usize = 8;
+
+/// The work of a pass on a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
-    /// Bytes of weights, keys and values that the row reads.
+    /// Bytes of weights, keys and values that the rows read.
     pub bytes: f64,
+    /// Those of keys and values.
+    pub cached: f64,
+    /// Operations of the rows after the first, up to [`FEW`], of a decoding pass.
+    pub few: f64,
+    /// Operations of further rows, and of all after the first of a prompt.
+    pub many: f64,
     /// Steps.
     pub steps: usize,
-    /// Hops of the row.
+    /// Hops of a row.
     pub hops: usize,
     /// Bytes of weights that each pass over a prompt streams to the device.
     pub streamed: f64,
@@ -31,36 +45,48 @@ pub struct Work {
 }
 
 impl Work {
-    /// The work of a plan at a depth. It hops for each part of the host, whose work is another device's.
-    pub fn of(plan: &Plan, depth: usize, kv: KvType) -> Self {
+    /// The work of a decoding pass in which `streams` sequences at a depth get a token each. It hops for each part of the
+    /// host, whose work is another device's.
+    pub fn of(plan: &Plan, streams: usize, depth: usize, kv: KvType) -> Self {
         let mut work = Self { hops: plan.host.len(), ..Self::default() };
+        let mut selected = 0.0;
         for i in plan.steps_of(Phase::Decode) {
             let step = &plan.steps[i];
-            let weights = step.op.weights().into_iter();
-            let products = weights.map(|id| {
-                let weight = plan.weight(id);
-                match (weight.kind, &step.op) {
-                    (WeightKind::Vector, _) | (_, Op::Embed { .. }) => 0,
-                    (_, op) => {
-                        let count = used_experts(op).unwrap_or(weight.count());
-                        weight.rows * weight.row_len * count
-                    }
-                }
-            });
-            if plan.step_rows(step) == Rows::All {
-                work.operations += 2.0 * products.sum::<usize>() as f64;
+            match plan.step_rows(step) {
+                Rows::All => work.operations += operations(plan, step),
+                Rows::Selected => selected += operations(plan, step),
             }
             match plan.host.iter().any(|part| part.steps.contains(&i)) {
                 // all rows of a prompt together read all experts
                 true => work.streamed += weights_read(plan, step, usize::MAX, 1.0),
-                false => {
-                    work.bytes += weights_read(plan, step, 1, 1.0);
-                    work.bytes += cache_read(plan, step, depth + 1, kv);
-                    work.steps += 1;
-                }
+                false => work.read(plan, step, (streams, depth), kv),
             }
         }
+        let few = streams.min(FEW).saturating_sub(1) as f64;
+        work.few = few * (work.operations + selected);
+        work.many = (streams as f64 - 1.0 - few).max(0.0) * (work.operations + selected);
         work
+    }
+
+    /// The work of a pass over a prompt on a single device.
+    pub fn of_prompt(plan: &Plan, rows: usize, kv: KvType) -> Self {
+        let mut work = Self::default();
+        for step in &plan.steps[plan.steps_of(Phase::Prompt)] {
+            if plan.step_rows(step) == Rows::All {
+                work.operations += operations(plan, step);
+            }
+            work.read(plan, step, (rows, rows / 2), kv);
+        }
+        work.many = (rows as f64 - 1.0).max(0.0) * work.operations;
+        work
+    }
+
+    /// Adds a step, and what rows at a depth read in it.
+    fn read(&mut self, plan: &Plan, step: &Step, (rows, depth): (usize, usize), kv: KvType) {
+        let cached = rows as f64 * cache_read(plan, step, depth + 1, kv);
+        self.bytes += weights_read(plan, step, rows, 1.0) + cached;
+        self.cached += cached;
+        self.steps += 1;
     }
 
     /// The work of both.
@@ -68,12 +94,43 @@ impl Work {
     pub fn plus(self, other: Self) -> Self {
         Self {
             bytes: self.bytes + other.bytes,
+            cached: self.cached + other.cached,
+            few: self.few + other.few,
+            many: self.many + other.many,
             steps: self.steps + other.steps,
             hops: self.hops + other.hops,
             streamed: self.streamed + other.streamed,
             operations: self.operations + other.operations,
         }
     }
+
+    /// Seconds of the pass on a device, without hops and streams. `None` if a rate that it needs is not measured.
+    pub fn seconds(&self, rates: &Rates) -> Option<f64> {
+        let products = |operations: f64, rate: Option<f64>| match operations {
+            0.0 => Some(0.0),
+            _ => rate.map(|rate| operations / rate),
+        };
+        let few = products(self.few, rates.few.or(rates.multiply))?;
+        let many = products(self.many, rates.multiply)?;
+        let cached = self.cached / rates.cache.unwrap_or(rates.read);
+        let weights = (self.bytes - self.cached) / rates.read;
+        Some(weights + cached + few + many + self.steps as f64 * rates.step)
+    }
+}
+
+/// Operations of a row in the products of a step, two for each.
+fn operations(plan: &Plan, step: &Step) -> f64 {
+    let products = step.op.weights().into_iter().map(|id| {
+        let weight = plan.weight(id);
+        match (weight.kind, &step.op) {
+            (WeightKind::Vector, _) | (_, Op::Embed { .. }) => 0,
+            (_, op) => {
+                let count = used_experts(op).unwrap_or(weight.count());
+                weight.rows * weight.row_len * count
+            }
+        }
+    });
+    2.0 * products.sum::<usize>() as f64
 }
 
 /// The predicted speed of one stream. It displays as a line of a table.
@@ -119,7 +176,7 @@ pub struct PromptPrediction {
 }
 
 /// Predicts the speed of devices in the order in which a pass goes through them. `depth` positions are before the token,
-/// and a pass over a prompt has `rows` rows. `None` if a rate is unknown: that of a device, or of the link of hops.
+/// and a pass over a prompt has `rows` rows. `None` if a rate is unknown, such as the link of hops.
 pub fn predict(
     devices: &[(String, Work, Option<Rates>)],
     depth: usize,
@@ -132,7 +189,7 @@ pub fn predict(
         let name = if rates.link.is_none() { "RAM" } else { name };
         terms.push(Term {
             name: name.to_owned(),
-            time: seconds(work.bytes / rates.read + work.steps as f64 * rates.step),
+            time: seconds(work.seconds(&rates)?),
             bytes: work.bytes as u64,
             bytes_per_second: rates.read as u64,
             count: work.steps,

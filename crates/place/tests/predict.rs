@@ -20,11 +20,11 @@ const EXPERTS: f64 = 21.23e6;
 const REST: f64 = 0.735e9 - 0.175e9;
 
 const fn cpu(read: f64) -> Rates {
-    Rates { read, step: 0.0, multiply: None, link: None }
+    Rates::reading(read)
 }
 
 const fn gpu(read: f64, step: f64, hop: f64) -> Rates {
-    Rates { read, step, multiply: None, link: Some(LinkRates { up: 25.2e9, hop }) }
+    Rates { step, link: Some(LinkRates { up: 25.2e9, hop }), ..Rates::reading(read) }
 }
 
 fn work(bytes: f64, steps: usize, hops: usize) -> Work {
@@ -230,7 +230,7 @@ fn bytes_of_a_row() {
 
     let plan = build(&spec.checkpoint()).unwrap();
     let fused = plan.clone().fuse(&|_, _| true);
-    let of = |plan: &_| Work::of(plan, 100, KvType::F16);
+    let of = |plan: &_| Work::of(plan, 1, 100, KvType::F16);
     assert_eq!(of(&plan).bytes, embedding + 3.0 * layer + output);
     assert_eq!(of(&fused).bytes, of(&plan).bytes);
     // five steps a layer, the embedding, the selection of rows, and the output
@@ -269,7 +269,7 @@ fn bytes_of_experts() {
     let tied = if plan.shape.tied { 0.0 } else { table };
     let row = table / embedding.rows as f64;
     let expected = of("") - tied + row - (1.0 - share) * of("_exps");
-    let got = Work::of(&plan, 0, KvType::F16);
+    let got = Work::of(&plan, 1, 0, KvType::F16);
     let caches: f64 = plan.caches.iter().map(|cache| 2.0 * cache.len_per_position() as f64).sum();
     near(got.bytes, expected + caches, 0.5);
     let device = || -> std::sync::Arc<dyn Backend> { std::sync::Arc::new(pelton_cpu::Cpu::new(1)) };

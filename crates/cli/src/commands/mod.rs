@@ -29,7 +29,6 @@ pub(crate) mod show;
 pub(crate) mod template;
 pub(crate) mod tokenize;
 pub(crate) mod transcribe;
-mod work;
 
 use std::{fs, io::Read, path::Path};
 

@@ -6,12 +6,11 @@ use anyhow::Result;
 use clap::ValueEnum;
 use pelton::{
     KvType, LoadOptions,
-    graph::{Op, PartProfile, Plan, Profile, Step, StepProfile},
+    graph::{Op, PartProfile, Plan, Profile, Step, StepProfile, cache_read, weights_read},
 };
 use pelton_printable::line;
 use serde_json::json;
 
-use super::work;
 use crate::{
     model::{self, LoadArgs},
     output,
@@ -104,8 +103,8 @@ impl<'a> Part<'a> {
     fn new(profile: &'a PartProfile, positions: usize, kv: KvType) -> Self {
         let plan = &profile.plan;
         let sum = |(step, measured): (&'a Step, &StepProfile)| {
-            let bytes = work::weights_read(plan, step, 1, measured.live)
-                + work::cache_read(plan, step, positions, kv);
+            let bytes =
+                weights_read(plan, step, 1, measured.live) + cache_read(plan, step, positions, kv);
             let &StepProfile { time, dispatches, dependent, .. } = measured;
             (step, Sum { time, bytes: bytes.round() as u64, dispatches, dependent })
         };

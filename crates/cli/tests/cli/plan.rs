@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{pelton, stdout};
+use super::{pelton, stdout, temporary};
 
 fn plan(options: &[&str]) -> Value {
     let output = pelton()
@@ -76,15 +76,41 @@ fn streams_within_a_target_and_a_memory() {
     assert_eq!(within(&["--target-tbt", "1e6", "--memory", &memory]), 3.0);
 }
 
-/// A load and three passes measure the rates.
+/// The rates are measured once, by the memory and by passes over a model, and kept for `inspect --placement` too.
 #[test]
 fn this_machine() {
-    let found = plan(&["--streams", "2", "--context", "256"]);
+    let cache = temporary("plan-cache");
+    // an earlier run kept its rates
+    let _ = std::fs::remove_dir_all(&cache);
+    let on = |arguments: &[&str]| {
+        let mut command = pelton();
+        command.env("XDG_CACHE_HOME", &cache).args(arguments).args(["--device", "cpu", "--json"]);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).contains("measuring the speed");
+        (serde_json::from_str::<Value>(&stdout(&output)).unwrap(), said)
+    };
+    let planned = |more: &[&str]| {
+        on(&[&["plan", "built-in", "--context", "256", "--depth", "128"], more].concat())
+    };
+    let (found, said) = planned(&["--streams", "2"]);
+    assert!(said, "{found}");
     for key in ["read_bytes_per_second", "cache_bytes_per_second", "operations_per_second"] {
         assert!(number(&found["rates"], key) > 1e6, "{found}");
     }
     assert!(number(&found, "decode_tokens_per_second") > 1.0);
     assert!(number(&found["memory"], "available") > 1e6);
+    let (one, said) = planned(&[]);
+    assert!(!said && one["rates"] == found["rates"], "{one}, {found}");
+    // both commands have one answer
+    let (placed, said) = on(&["inspect", "built-in", "--placement", "--context", "256"]);
+    assert!(!said, "{placed}");
+    let [planned_rate, placed_rate] = [
+        number(&one, "decode_tokens_per_second"),
+        number(&placed["prediction"], "tokens_per_second"),
+    ];
+    assert!((planned_rate / placed_rate - 1.0).abs() < 1e-3, "{planned_rate}, {placed_rate}");
+    let (_, said) = planned(&["--measure"]);
+    assert!(said);
 }
 
 #[test]

@@ -40,10 +40,10 @@ pub(super) fn measure(device: &Arc<Device>) -> Result<Rates, Error> {
     let link =
         LinkRates { up: up.host.min(up.gpu), hop: links.round_trip(ROW, Waiting::Spin)? + HOP };
     Ok(Rates {
-        read: bandwidth::read(device)?,
         step: bandwidth::dispatch(device)? + RAMP,
         multiply: device.capabilities.matrix_cores.then(|| multiply(device)).transpose()?,
         link: Some(link),
+        ..Rates::reading(bandwidth::read(device)?)
     })
 }
 

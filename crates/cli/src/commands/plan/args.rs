@@ -9,9 +9,9 @@ pub(super) const STREAMS_MAX: usize = 4096;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "The rates of a device are measured by passes over the model, which is loaded for them. For \
-                  a device that is\nelsewhere, --read and --multiply state them: nothing is loaded then.\n\
-                  docs/scale.md has the formulas."
+    after_help = "The rates of a device are those of `pelton inspect --placement`. They are measured once and kept: \
+                  those of a CPU by\npasses over a model of each format, which is loaded for them. For a device that is \
+                  elsewhere, --read and --multiply\nstate them: nothing is loaded then. docs/scale.md has the formulas."
 )]
 pub(crate) struct Args {
     /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// The memory that streams may take, with a suffix K, M or G; by default that of the device
     #[arg(long, value_name = "SIZE")]
     pub(super) memory: Option<KvMemory>,
+    /// Measure the rates of the device again, by which the speed is predicted. They are measured once and kept
+    #[arg(long, conflicts_with = "read")]
+    pub(super) measure: bool,
     /// State how fast the device reads memory
     #[arg(long, value_name = "GB/S", requires = "multiply")]
     pub(super) read: Option<f64>,

@@ -2,20 +2,24 @@
 //! device.
 
 mod args;
-mod rates;
-mod speed;
 
 use std::io::Write;
 
-use anyhow::{Result, bail};
-use pelton::{KvMemory, LoadOptions, graph::Needs};
+use anyhow::{Result, bail, ensure};
+use pelton::{
+    Engine, KvMemory, LoadOptions, Work,
+    graph::{Needs, Plan, Rates},
+};
 use pelton_printable::line;
 use serde_json::json;
 
-use crate::{budget::Budget, hub, model, output};
+use crate::{
+    budget::Budget,
+    hub, model,
+    output::{self, note},
+};
 pub(crate) use args::Args;
 use args::STREAMS_MAX;
-use speed::{Rates, Work};
 
 /// Bytes of the program itself.
 const PROGRAM: u64 = 24 << 20;
@@ -49,7 +53,7 @@ impl Memory {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let stated = rates::stated(args)?;
+    let stated = stated(args)?;
     if !(args.target_tbt.is_finite() && args.target_tbt > 0.0) {
         bail!("--target-tbt is {}, expected milliseconds above 0", args.target_tbt);
     }
@@ -64,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let depth = args.depth.unwrap_or(context / 2).min(context - 1);
     let rates = match stated {
         Some(rates) => rates,
-        None => rates::measured(&engine, args)?,
+        None => measured(&engine, args, &outline.plan)?,
     };
     let on_cpu = engine.backend() == "cpu";
     let copies = match on_cpu && !args.load.no_repack {
@@ -79,8 +83,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         None if stated.is_some() => None,
         None => Budget::of(args.load.device).map(|budget| budget.memory()),
     };
-    let work = Work::new(&outline.plan, args.load.kv());
-    let decode = |streams| work.decode(&rates, streams, depth);
+    let (plan, kv) = (&outline.plan, args.load.kv());
+    // rates that a model was measured with are complete
+    let seconds = |work: Work| work.seconds(&rates).unwrap_or(f64::INFINITY);
+    let decode = |streams| seconds(Work::of(plan, streams, depth, kv));
     let fits = |n: usize| {
         let in_memory = available.is_none_or(|most| memory.least(streams, n) <= most);
         in_memory && decode(n) * 1e3 <= args.target_tbt
@@ -91,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         depth,
         prompt: args.prompt.clamp(1, context),
         seconds: decode(streams),
-        prompt_seconds: work.prompt(&rates, args.prompt.clamp(1, context)),
+        prompt_seconds: seconds(Work::of_prompt(plan, args.prompt.clamp(1, context), kv)),
         within: (1..=STREAMS_MAX).take_while(|&n| fits(n)).count(),
         target: args.target_tbt,
     };
@@ -100,6 +106,37 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         true => print_json(checkpoint.name(), backend, &memory, available, &rates, &figures),
         false => print_text(checkpoint.name(), backend, &memory, available, &figures),
     }
+}
+
+/// The rates that the options state.
+fn stated(args: &Args) -> Result<Option<Rates>> {
+    let (Some(read), Some(multiply)) = (args.read, args.multiply) else { return Ok(None) };
+    for (name, value) in [("--read", read), ("--multiply", multiply)] {
+        ensure!(value.is_finite() && value > 0.0, "{name} is {value}, expected a number above 0");
+    }
+    ensure!(
+        args.step.is_finite() && args.step >= 0.0,
+        "--step is {}, expected a number of at least 0",
+        args.step
+    );
+    let (multiply, step) = (Some(multiply * 1e9), args.step * 1e-6);
+    Ok(Some(Rates { multiply, step, ..Rates::reading(read * 1e9) }))
+}
+
+/// The rates of the device, which are measured where they are not known: those of its products by passes over the model,
+/// which is loaded for them.
+fn measured(engine: &Engine, args: &Args, plan: &Plan) -> Result<Rates> {
+    if args.measure || !engine.unmeasured().is_empty() {
+        note!("measuring the speed of memory and links, about a second for each device");
+        if let Err(error) = engine.measure() {
+            note!("the passes of the model alone tell the speed: {error}");
+        }
+    }
+    if let Some(rates) = engine.rates(plan).filter(|rates| rates.multiply.is_some()) {
+        return Ok(rates);
+    }
+    let model = model::load_on(engine, &args.model, &args.load, Engine::loaded_to_measure())?;
+    Ok(engine.measure_passes(model)?)
 }
 
 struct Figures {
@@ -172,8 +209,10 @@ fn print_json(
             "total": memory.total(), "available": available,
         },
         "rates": {
-            "read_bytes_per_second": rates.read, "cache_bytes_per_second": rates.cache,
-            "operations_per_second": rates.multiply, "operations_per_second_of_few_rows": rates.few,
+            "read_bytes_per_second": rates.read,
+            "cache_bytes_per_second": rates.cache.unwrap_or(rates.read),
+            "operations_per_second": rates.multiply,
+            "operations_per_second_of_few_rows": rates.few.or(rates.multiply),
             "step_seconds": rates.step,
         },
         "decode_tokens_per_second": figures.streams as f64 / figures.seconds,

@@ -4,8 +4,6 @@
 //! feed-forwards of the first layers leave a GPU, as few as the memory allows; where these do not suffice, whole layers do.
 //! Keys and values stay with their layer.
 
-mod layer_ranges;
-
 use std::{cmp::Reverse, sync::Arc};
 
 use pelton_graph::{Backend, BuildOptions, Error as GraphError, Limits, Plan, used_experts};
@@ -15,14 +13,12 @@ use pelton_place::{
 };
 use pelton_weights::Checkpoint;
 
-use self::layer_ranges::LayerRanges;
-use super::{draft, predicted, value_plans};
+use super::{KnownRates, MoreGpus, layer_ranges::LayerRanges, predict};
 use crate::{
     Error,
     api::{HostLayers, LoadOptions, PlacementOptions},
     kv,
-    more_gpus::MoreGpus,
-    rates::KnownRates,
+    model::{draft, value_plans},
 };
 
 /// The devices that an engine has opened.
@@ -130,9 +126,9 @@ impl Devices {
 
 /// The devices of one model.
 pub(crate) struct Placed {
-    pub(super) backend: Arc<dyn Backend>,
+    pub(crate) backend: Arc<dyn Backend>,
     /// The device of the output matrix, where heads and draft models run.
-    pub(super) last: Arc<dyn Backend>,
+    pub(crate) last: Arc<dyn Backend>,
     split: Option<Split>,
     /// The GPUs with feed-forwards on the CPU, which are the last devices.
     host: Vec<Arc<HostParts>>,
@@ -176,7 +172,7 @@ impl Placed {
     }
 
     /// The limits of a load. `reserved` bytes of the last device are for a head.
-    pub(super) fn limits(
+    pub(crate) fn limits(
         &self,
         plan: &Plan,
         tokens: usize,
@@ -201,7 +197,7 @@ impl Placed {
     }
 
     /// The table of a load with these limits.
-    pub(super) fn table(
+    pub(crate) fn table(
         &self,
         plan: &Plan,
         limits: &Limits,
@@ -227,8 +223,8 @@ impl Placed {
             };
             shares.insert(0, before.with_host(share));
         }
-        let placed = predicted::Placed { parts: &self.parts(plan)?, host: &self.host };
-        Ok(Placement::new(limits, shares, predicted::speed(&placed, limits, &self.rates)))
+        let placed = predict::Placed { parts: &self.parts(plan)?, host: &self.host };
+        Ok(Placement::new(limits, shares, predict::speed(&placed, limits, &self.rates)))
     }
 
     /// Refuses a placement of a plan that is not fused, if a device has too little memory for it.
@@ -279,7 +275,7 @@ fn budget(options: &LoadOptions, device: &dyn Backend) -> Option<u64> {
 }
 
 /// The plan of a checkpoint, before its steps are fused.
-pub(super) fn plan_of(checkpoint: &Checkpoint, options: &LoadOptions) -> Result<Plan, Error> {
+pub(crate) fn plan_of(checkpoint: &Checkpoint, options: &LoadOptions) -> Result<Plan, Error> {
     let build = BuildOptions {
         context: kv::wanted_context(options),
         pooling: options.pooling.map(value_plans::pooling_type),

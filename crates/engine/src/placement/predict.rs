@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pelton_graph::{Backend, Limits, Plan};
 use pelton_place::{HostParts, Prediction, Work, predict};
 
-use crate::rates::KnownRates;
+use super::rates::KnownRates;
 
 /// The devices of a model.
 pub(super) struct Placed<'a> {
@@ -24,16 +24,16 @@ pub(super) fn speed(
     let &Placed { parts, host } = placed;
     let (depth, kv) = (limits.context / 2, limits.kv);
     let of_gpus = parts.len().saturating_sub(host.len());
-    let mut devices: Vec<(&dyn Backend, Work)> = Vec::new();
+    let mut devices: Vec<(&dyn Backend, Work, &Plan)> = Vec::new();
     for (i, (device, part)) in parts.iter().enumerate() {
         let mut work = match i.checked_sub(of_gpus).and_then(|at| host.get(at)) {
-            None => Work::of(part, depth, kv),
+            None => Work::of(part, 1, depth, kv),
             Some(gpu) => {
                 let [own, of_cpu] = gpu.works(part, depth, kv);
                 let cpu = gpu.cpu().as_ref();
-                match devices.iter_mut().find(|(other, _)| other.name() == cpu.name()) {
-                    Some((_, work)) => *work = work.plus(of_cpu),
-                    None => devices.insert(0, (cpu, of_cpu)),
+                match devices.iter_mut().find(|(other, ..)| other.name() == cpu.name()) {
+                    Some((_, work, _)) => *work = work.plus(of_cpu),
+                    None => devices.insert(0, (cpu, of_cpu, part)),
                 }
                 own
             }
@@ -41,10 +41,11 @@ pub(super) fn speed(
         // a row comes from the device before, and its token goes from the last device to the first
         let is_last = i > 0 && i + 1 == parts.len();
         work.hops += usize::from(i > 0) + usize::from(is_last);
-        devices.push((*device, work));
+        devices.push((*device, work, part));
     }
-    let of =
-        |(device, work): (&dyn Backend, Work)| (device.name().to_owned(), work, rates.get(device));
+    let of = |(device, work, part): (&dyn Backend, Work, &Plan)| {
+        (device.name().to_owned(), work, rates.of_plan(device, part))
+    };
     let devices: Vec<_> = devices.into_iter().map(of).collect();
     predict(&devices, depth, limits.rows)
 }
