@@ -8,7 +8,8 @@ use pelton_weights::Checkpoint;
 
 use crate::{
     Device, Error, LoadOptions, Model, ModelSource, SpeechModel, SpeechOptions,
-    placement::{self, Devices, KnownRates, MoreGpus, passes},
+    model::explain,
+    placement::{Devices, KnownRates, MoreGpus, open, passes},
     sources,
 };
 
@@ -66,7 +67,7 @@ impl EngineBuilder {
     pub fn build(self) -> Result<Engine, Error> {
         warn_if_unoptimized();
         let threads = self.threads.unwrap_or_else(pelton_cpu::default_threads).max(1);
-        let (devices, no_gpu) = self.device.open(threads, self.repack)?;
+        let (devices, no_gpu) = open(self.device, threads, self.repack)?;
         let device = match devices.main().name() {
             "cpu" => on_cpu(threads, no_gpu.as_deref()),
             _ => devices.names().into(),
@@ -159,7 +160,7 @@ impl Engine {
         source: impl Into<ModelSource>,
         options: &LoadOptions,
     ) -> Result<Placement, Error> {
-        placement::explain(&self.devices, &sources::text(source.into())?.1, options)
+        explain(&self.devices, &sources::text(source.into())?.1, options)
     }
 
     /// The names of the devices whose rates are not known yet: a [`Placement`] with one of them predicts no speed. Drivers in

@@ -5,7 +5,7 @@ mod chats;
 mod checks;
 mod decode;
 mod defaults;
-pub(crate) mod draft;
+mod draft;
 mod effort;
 mod efforts;
 mod embed;
@@ -14,9 +14,10 @@ mod loras;
 mod many;
 mod outline;
 mod pays;
+mod planned;
 mod rerank;
 mod summary;
-pub(crate) mod value_plans;
+mod value_plans;
 mod vocabulary;
 
 use std::{
@@ -56,6 +57,7 @@ pub use defaults::SamplingDefaults;
 pub use effort::EffortFile;
 use loras::{LORAS_OF_REQUEST, Loras};
 pub use outline::Outline;
+pub(crate) use planned::explain;
 pub use summary::Summary;
 
 /// A model that is ready to answer requests. Clones are handles of the same model.
@@ -143,7 +145,7 @@ impl Model {
             checkpoint =
                 checkpoint.quantized(to, &mut |done, total| options.report(done, total))?;
         }
-        let mut plan = placement::plan_of(&checkpoint, options)?;
+        let mut plan = planned::of_checkpoint(&checkpoint, options)?;
         let built = options.effort.as_ref().map(|effort| (plan.clone(), effort));
         let adapters: Vec<Lora> = options
             .loras
