@@ -8,7 +8,7 @@ use pelton_weights::Checkpoint;
 
 use crate::{
     Device, Error, LoadOptions, Model, ModelSource, SpeechModel, SpeechOptions,
-    model::explain,
+    model::load,
     placement::{Devices, KnownRates, MoreGpus, open, passes},
     sources,
 };
@@ -144,7 +144,7 @@ impl Engine {
         source: impl Into<ModelSource>,
         options: &LoadOptions,
     ) -> Result<Model, Error> {
-        let model = Model::load(&self.devices, sources::text(source.into())?.1, options)?;
+        let model = load::load(&self.devices, sources::text(source.into())?.1, options)?;
         let device = self.device_of(model.placement());
         Ok(model.on(device))
     }
@@ -160,7 +160,7 @@ impl Engine {
         source: impl Into<ModelSource>,
         options: &LoadOptions,
     ) -> Result<Placement, Error> {
-        explain(&self.devices, &sources::text(source.into())?.1, options)
+        load::explain(&self.devices, &sources::text(source.into())?.1, options)
     }
 
     /// The names of the devices whose rates are not known yet: a [`Placement`] with one of them predicts no speed. Drivers in
@@ -279,7 +279,7 @@ impl Engine {
         checkpoint: Arc<Checkpoint>,
         options: &LoadOptions,
     ) -> Result<Model, Error> {
-        let model = Model::load_plan(self.devices.main(), plan, checkpoint, options)?;
+        let model = load::load_plan(self.devices.main(), plan, checkpoint, options)?;
         Ok(model.on(Arc::clone(&self.device)))
     }
 }

@@ -37,7 +37,7 @@
 //! follow semantic versioning.
 //!
 //! Inside, imports go one way: `api` (values that go in and come out), `chat`, `kv` (pages),
-//! `schedule` (the thread that runs passes), `session`, `model`, `speech`, `engine`.
+//! `schedule` (the thread that runs passes), `session`, `placement` (the devices), `model`, `speech`, `engine`.
 
 #![cfg_attr(
     not(feature = "unstable"),

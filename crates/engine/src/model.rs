@@ -5,16 +5,15 @@ mod chats;
 mod checks;
 mod decode;
 mod defaults;
-mod draft;
 mod effort;
 mod efforts;
 mod embed;
+pub(crate) mod load;
 mod logits;
 mod loras;
 mod many;
 mod outline;
 mod pays;
-mod planned;
 mod rerank;
 mod summary;
 mod value_plans;
@@ -22,42 +21,36 @@ mod vocabulary;
 
 use std::{
     ops::ControlFlow,
-    path::{Path, PathBuf},
-    sync::{
-        Arc, OnceLock,
-        mpsc::{self, Sender},
-    },
+    path::Path,
+    sync::{Arc, OnceLock, mpsc::Sender},
     time::Duration,
 };
 
-use pelton_graph::{Backend, Effort, Executable, Limits, OutputKind, Plan};
+use pelton_graph::{Limits, OutputKind, Plan};
 use pelton_place::Placement;
 use pelton_tokenizer::{Special, Tokenizer};
-use pelton_weights::{Checkpoint, Lora, MappedFiles, Source};
+use pelton_weights::{Checkpoint, MappedFiles, Source};
 
 use crate::{
     Error,
     api::{
-        AsyncTokenStream, Event, GenerateOptions, KeepAlive, LoadOptions, Pooling, Prompt,
-        PromptToken, RequestHandle, Speculation, Stats, Status, TokenStream, channel,
+        AsyncTokenStream, Event, GenerateOptions, KeepAlive, Pooling, Prompt, PromptToken,
+        RequestHandle, Speculation, Stats, Status, TokenStream, channel,
     },
     chat::ChatTemplate,
-    kv::{self, PageCache},
-    placement::{self, Devices, KnownRates, Placed},
     results::results,
     schedule::{
-        DrawOptions, Goal, LookupDrafter, Output, PromptScores, QueueBound, Resources, Runner,
-        Scheduler, Sequence, Shared, Sink, Targets, Worker,
+        DrawOptions, Goal, LookupDrafter, Output, PromptScores, Sequence, Shared, Sink, Worker,
     },
-    session::{Session, effort_of, of_plan},
+    session::Session,
 };
 
 pub use buckets::BucketFile;
 pub use defaults::SamplingDefaults;
 pub use effort::EffortFile;
-use loras::{LORAS_OF_REQUEST, Loras};
+use efforts::Efforts;
+use loras::Loras;
 pub use outline::Outline;
-pub(crate) use planned::explain;
 pub use summary::Summary;
 
 /// A model that is ready to answer requests. Clones are handles of the same model.
@@ -81,33 +74,17 @@ struct Loaded {
     tokenizer: Option<Arc<Tokenizer>>,
     /// The chat template, compiled at its first use.
     chat_template: OnceLock<Arc<ChatTemplate>>,
-    context: usize,
+    limits: Limits,
     /// Bytes of the weights, and of the caches.
     weight_bytes: u64,
     kv_bytes: u64,
-    /// Ids below which all tokens are.
-    tokens: usize,
-    /// The most rows of a pass.
-    rows: usize,
-    /// The most sequences that run at the same time.
-    sequences: usize,
     /// The pooling of embeddings.
     pooling: Pooling,
     /// Whether tokens are drafted where a request does not say.
     speculation: Speculation,
     /// Whether rejected drafts can be taken back.
     rolls_back: bool,
-    /// The effort of requests that do not say.
-    effort: Effort,
-    /// Whether the weights for efforts below 1 fit in memory.
-    effort_fits: bool,
-    /// The times of a token of the whole model and of one at an effort, where they were measured.
-    effort_times: Option<[Duration; 2]>,
-    /// Whether requests run the whole model in place of their efforts.
-    runs_whole: bool,
-    /// The file of its calibration, if there is one, and whether this load has measured it.
-    effort_table: Option<PathBuf>,
-    measured_effort: bool,
+    efforts: Efforts,
     decoding: decode::Decoding,
     loras: Loras,
     placement: Placement,
@@ -136,167 +113,6 @@ impl Loaded {
 }
 
 impl Model {
-    pub(crate) fn load(
-        devices: &Devices,
-        mut checkpoint: Checkpoint,
-        options: &LoadOptions,
-    ) -> Result<Self, Error> {
-        if let Some(to) = options.quantize {
-            checkpoint =
-                checkpoint.quantized(to, &mut |done, total| options.report(done, total))?;
-        }
-        let mut plan = planned::of_checkpoint(&checkpoint, options)?;
-        let built = options.effort.as_ref().map(|effort| (plan.clone(), effort));
-        let adapters: Vec<Lora> = options
-            .loras
-            .iter()
-            .map(|adapter| Lora::open(&adapter.path, &checkpoint))
-            .collect::<Result<_, _>>()?;
-        let tensors = Lora::attach(&adapters, &mut checkpoint)?;
-        plan = plan.add_loras(&tensors, LORAS_OF_REQUEST)?;
-        let placed = placement::choose(devices, &plan, options)?;
-        let backend = placed.backend.as_ref();
-        let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
-        let marked = match built {
-            Some((built, effort)) => {
-                effort::with_effort((plan, built), checkpoint, backend, effort, options)?
-            }
-            None => effort::Marked::without(plan, Arc::new(checkpoint)),
-        };
-        Self::load_marked(&placed, marked, options)
-    }
-
-    pub(crate) fn load_plan(
-        backend: &Arc<dyn Backend>,
-        plan: Plan,
-        checkpoint: Arc<Checkpoint>,
-        options: &LoadOptions,
-    ) -> Result<Self, Error> {
-        let placed = Placed::one(Arc::clone(backend), Arc::new(KnownRates::new(None)));
-        Self::load_marked(&placed, effort::Marked::without(plan, checkpoint), options)
-    }
-
-    fn load_marked(
-        placed: &Placed,
-        effort::Marked { plan, checkpoint, file: effort_table, is_measured }: effort::Marked,
-        options: &LoadOptions,
-    ) -> Result<Self, Error> {
-        let progress = &mut |done, total| options.report(done, total);
-        let (backend, last) = (placed.backend.as_ref(), placed.last.as_ref());
-        let span = tracing::info_span!("load", model = checkpoint.name(), backend = backend.name());
-        let _entered = span.enter();
-        let tokenizer = match Tokenizer::from_metadata(checkpoint.metadata()) {
-            Ok(tokenizer) => Some(Arc::new(tokenizer)),
-            Err(pelton_tokenizer::Error::NoVocabulary) => None,
-            Err(error) => return Err(error.into()),
-        };
-        let tokens = tokenizer.as_deref().map_or(plan.vocab, vocabulary::used_tokens);
-        let weight =
-            |weight: &pelton_graph::Weight| weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
-        let keeps_hidden = plan.entry.is_empty() && !plan.exit.is_empty();
-        let head = if keeps_hidden { draft::head_plan(&checkpoint, options)? } else { None };
-        let own = |weight: &&pelton_graph::Weight| !plan.weights.contains(weight);
-        let of_head = head.iter().flat_map(|head| head.weights.iter().filter(own));
-        let head_weights: u64 = of_head.map(weight).sum();
-        let weights = pelton_place::file_bytes(&plan) + head_weights;
-        let head_caches = head.as_ref().map_or(0, |head| kv::full_length_bytes(options, head));
-        let pooling = value_plans::pooling(&plan, options)?;
-        value_plans::mention_pooling(&checkpoint, &plan, options);
-        let load = |plan: &Plan| -> Result<(Limits, Placement, Box<dyn Executable>), Error> {
-            let limits = placed.limits(plan, tokens, options, head_weights + head_caches)?;
-            let mut table = placed.table(plan, &limits, options)?;
-            tracing::info!(%table, steps = plan.steps.len(), ?limits, "the plan and the devices are chosen");
-            let checkpoint = Arc::clone(&checkpoint);
-            let progress = &mut |done, total| options.report(done, total);
-            let executable = backend.load(plan.clone(), checkpoint, limits.clone(), progress)?;
-            table.stream_from = executable.pipeline().streams;
-            Ok((limits, table, executable))
-        };
-        let may_be_whole = effort::may_be_whole(options) && backend.effort_bytes(&plan) > 0;
-        let (plan, (limits, table, mut executable), effort_fits) =
-            effort::load_or_whole(plan, may_be_whole, load)?;
-        let effort = effort::of_load(options)?;
-        let is_timed = options.effort.as_ref().is_some_and(|effort| !effort.always);
-        // on the CPU, where passes do not overlap, efforts are not timed
-        let effort_times = match is_timed && executable.pipeline().depth > 1 && plan.has_effort() {
-            true => pays::times(&mut *executable, &plan, &limits, effort)?,
-            false => None,
-        };
-        // weights of a file that was cut meanwhile are zeros
-        checkpoint.check_files()?;
-        let runner = Runner::new(executable, checkpoint.files());
-        let files = runner.files().clone();
-        tracing::info!(pipeline = ?runner.pipeline, "the model is loaded");
-        let target = draft::Target {
-            name: checkpoint.name(),
-            plan: &plan,
-            limits: &limits,
-            tokenizer: tokenizer.as_deref(),
-        };
-        let load_draft = |source| draft::load(last, source, &target, progress);
-        let draft_model = options.draft.as_ref().map(load_draft).transpose()?.flatten();
-        let snapshots = (!plan.states.is_empty()).then_some(limits.snapshots);
-        // a recurrent state is rolled back to a snapshot
-        let rolls_back = plan.states.is_empty() || snapshots.is_some_and(|count| count > 0);
-        let load_head =
-            |head| draft::load_head(last, head, &checkpoint, &limits, options, progress);
-        let head = head.filter(|_| rolls_back).map(load_head).transpose()?.flatten();
-        let agree = runner.pipeline.phases_agree;
-        let kv_bytes = kv::bytes(&plan, &limits);
-        let kv = PageCache::new(&plan.groups, &limits.pages, snapshots, agree)
-            .reporting_to(options.cache_events.clone());
-        let (context, rows, sequences) = (limits.context, limits.rows, limits.sequences);
-        let drawable = limits.tokens;
-        let bound = Arc::new(QueueBound::new(options.queue_requests, options.queue_tokens));
-        let shared = Arc::new(Shared::new(Arc::clone(&bound)));
-        let loras = Loras::new(options, &plan)?;
-        let resources =
-            Resources { runner, kv, limits, plan: plan.clone(), loras: loras.defaults.clone() };
-        let tokens = tokenizer.clone();
-        let scheduler = Scheduler::new(
-            resources,
-            tokens,
-            Targets {
-                first: options.target_ttft,
-                between: options.target_tbt,
-                prefill: options.prefill_budget,
-            },
-            bound,
-            draft_model,
-            head,
-        );
-        let (requests, receiver) = mpsc::channel();
-        let worker = Arc::new(Worker::spawn(scheduler, receiver, Arc::clone(&shared))?);
-        let speculation = if rolls_back { options.speculation } else { Speculation::Off };
-        let loaded = Arc::new(Loaded {
-            checkpoint,
-            plan,
-            tokenizer,
-            chat_template: OnceLock::new(),
-            context,
-            weight_bytes: weights,
-            kv_bytes,
-            tokens: drawable,
-            rows,
-            sequences,
-            pooling,
-            speculation,
-            rolls_back,
-            effort,
-            effort_fits,
-            effort_times,
-            runs_whole: !effort_fits
-                || effort_times.is_some_and(|[whole, less]: [Duration; 2]| less >= whole),
-            effort_table,
-            measured_effort: is_measured,
-            decoding: decode::Decoding::default(),
-            loras,
-            placement: table,
-            files,
-        });
-        Ok(Self { requests, loaded, shared, device: backend.name().into(), worker })
-    }
-
     /// Submits a request for the text after a prompt. Its events are passed to `sink` one by one, the
     /// last of which is [`Event::Finished`] or [`Event::Failed`].
     ///
@@ -337,12 +153,8 @@ impl Model {
         let constraint = decoding.constraint(options, tokenizer, self.loaded.plan.vocab)?;
         let constraint = constraint.filter(|_| options.max_tokens != Some(0));
         let loras = self.loaded.loras.of(options.loras.as_deref())?;
-        let effort = options.effort.map_or(Ok(self.loaded.effort), effort_of)?;
-        // an effort of a model that has none is refused, unless its copies alone do not fit
-        let effort = if self.loaded.effort_fits { effort } else { Effort::FULL };
-        let effort = of_plan(effort, &self.loaded.plan)?;
-        let effort = if self.loaded.runs_whole { Effort::FULL } else { effort };
-        let context = self.loaded.context;
+        let effort = self.loaded.efforts.of(options.effort, &self.loaded.plan)?;
+        let context = self.loaded.limits.context;
         // tokens drawn on the host need it one by one; forced ones come whatever their bias, which
         // a draw among drafts cannot do
         let excludes = options.logit_bias.iter().any(|one| one.bias.is_infinite());
@@ -398,7 +210,7 @@ impl Model {
             return Err(Error::UnknownToken { token, vocab });
         }
         // more than that cannot be generated
-        prediction.truncate(self.loaded.context);
+        prediction.truncate(self.loaded.limits.context);
         if speculation == Speculation::Off || !self.loaded.rolls_back {
             return Ok(None);
         }
@@ -508,7 +320,7 @@ impl Model {
             formats: summary::formats(&loaded.checkpoint),
             weight_bytes: loaded.weight_bytes,
             kv_bytes: loaded.kv_bytes,
-            context: loaded.context,
+            context: loaded.limits.context,
             longest_context: loaded.plan.context,
             device: self.device.to_string(),
         }
@@ -523,6 +335,28 @@ impl Model {
     pub(crate) fn on(mut self, device: Arc<str>) -> Self {
         self.device = device;
         self
+    }
+
+    /// The file of its calibration for efforts below 1, if there is one.
+    pub fn effort_table(&self) -> Option<&Path> {
+        self.loaded.efforts.table.as_deref()
+    }
+
+    /// The times of a token of the whole model and of one at the effort of the load, or at 0.5 if that is 1. Requests
+    /// run the whole model if it is as fast. `None` where they were not measured: on CPUs, and with
+    /// [`EffortOptions::always`](crate::EffortOptions::always).
+    pub fn effort_times(&self) -> Option<[Duration; 2]> {
+        self.loaded.efforts.times
+    }
+
+    /// Whether its weights for efforts below 1 fit in the memory of the GPU. Else requests run the whole model.
+    pub fn effort_fits(&self) -> bool {
+        self.loaded.efforts.fits
+    }
+
+    /// Whether its load has measured the thresholds of effort, as there was no calibration.
+    pub fn measured_effort(&self) -> bool {
+        self.loaded.efforts.is_measured
     }
 
     /// The load of the model: its queue, its running requests, its pages by state.
@@ -561,7 +395,7 @@ impl Model {
     }
 
     /// The names of the LoRA adapters that requests can choose, in the order of the
-    /// [load](LoadOptions::lora): the paths that were given there.
+    /// [load](crate::LoadOptions::lora): the paths that were given there.
     pub fn loras(&self) -> &[String] {
         &self.loaded.loras.names
     }
@@ -587,7 +421,7 @@ impl Model {
 
     /// Positions that a sequence can have.
     pub fn context(&self) -> usize {
-        self.loaded.context
+        self.loaded.limits.context
     }
 
     fn send(&self, sequence: Sequence) -> Result<(), Error> {

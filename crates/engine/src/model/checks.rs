@@ -40,7 +40,7 @@ impl Model {
     pub fn check_bytes(&self, bytes: usize) -> Result<(), Error> {
         let Ok(tokenizer) = self.tokenizer() else { return Ok(()) };
         let least = bytes / tokenizer.longest_token().max(TOKEN_BYTES);
-        let context = self.loaded.context;
+        let context = self.loaded.limits.context;
         match least > context {
             true => Err(Error::TooManyBytes { bytes, least, context }),
             false => Ok(()),
@@ -75,7 +75,7 @@ impl Model {
         if tokens.is_empty() {
             return Err(Error::EmptyPrompt);
         }
-        let context = self.loaded.context;
+        let context = self.loaded.limits.context;
         // one that generates nothing can fill the context
         if tokens.len() + usize::from(options.max_tokens != Some(0)) > context {
             return Err(Error::PromptTooLong { tokens: tokens.len(), context });
@@ -89,9 +89,10 @@ impl Model {
         }
         // ids that are no tokens are never drawn
         if options.prompt_logprobs.is_some()
-            && let Some(&token) = tokens.iter().find(|&&token| token as usize >= self.loaded.tokens)
+            && let Some(&token) =
+                tokens.iter().find(|&&token| token as usize >= self.loaded.limits.tokens)
         {
-            return Err(Error::UnknownToken { token, vocab: self.loaded.tokens });
+            return Err(Error::UnknownToken { token, vocab: self.loaded.limits.tokens });
         }
         if options.logit_bias.len() > kv::LOGIT_BIAS_MAX {
             let found = options.logit_bias.len();

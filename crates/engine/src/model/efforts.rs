@@ -1,29 +1,38 @@
-//! The efforts of a loaded model: whether its requests run at them, and where its calibration is from.
+//! The efforts of a loaded model.
 
-use std::{path::Path, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
-use super::Model;
+use pelton_graph::{Effort, Plan};
 
-impl Model {
-    /// The file of its calibration for efforts below 1, if there is one.
-    pub fn effort_table(&self) -> Option<&Path> {
-        self.loaded.effort_table.as_deref()
-    }
+use crate::{
+    Error,
+    api::EffortLevel,
+    session::{effort_of, of_plan},
+};
 
-    /// The times of a token of the whole model and of one at the effort of the load, or at 0.5 if that is 1. Requests
-    /// run the whole model if it is as fast. `None` where they were not measured: on CPUs, and with
-    /// [`EffortOptions::always`](crate::EffortOptions::always).
-    pub fn effort_times(&self) -> Option<[Duration; 2]> {
-        self.loaded.effort_times
-    }
+/// The efforts of a loaded model.
+pub(super) struct Efforts {
+    /// The effort of requests that do not say.
+    pub(super) level: Effort,
+    /// Whether the weights for efforts below 1 fit in memory.
+    pub(super) fits: bool,
+    /// The times of a token of the whole model and of one at an effort, where they were measured.
+    pub(super) times: Option<[Duration; 2]>,
+    /// The file of its calibration, if there is one, and whether this load has measured it.
+    pub(super) table: Option<PathBuf>,
+    pub(super) is_measured: bool,
+}
 
-    /// Whether its weights for efforts below 1 fit in the memory of the GPU. Else requests run the whole model.
-    pub fn effort_fits(&self) -> bool {
-        self.loaded.effort_fits
-    }
-
-    /// Whether its load has measured the thresholds of effort, as there was no calibration.
-    pub fn measured_effort(&self) -> bool {
-        self.loaded.measured_effort
+impl Efforts {
+    /// The effort of a request.
+    ///
+    /// # Errors
+    ///
+    /// As [`of_plan`]. An effort of a model that has none is refused, unless its copies alone do not fit.
+    pub(super) fn of(&self, asked: Option<EffortLevel>, plan: &Plan) -> Result<Effort, Error> {
+        let effort = asked.map_or(Ok(self.level), effort_of)?;
+        let effort = of_plan(if self.fits { effort } else { Effort::FULL }, plan)?;
+        let is_slower = self.times.is_some_and(|[whole, less]| less >= whole);
+        Ok(if self.fits && !is_slower { effort } else { Effort::FULL })
     }
 }

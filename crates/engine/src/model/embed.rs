@@ -140,8 +140,8 @@ impl Model {
     /// as a whole.
     pub fn longest_text(&self) -> usize {
         match self.loaded.plan.whole_sequences {
-            true => self.loaded.context.min(self.loaded.rows),
-            false => self.loaded.context,
+            true => self.loaded.limits.context.min(self.loaded.limits.rows),
+            false => self.loaded.limits.context,
         }
     }
 

@@ -140,11 +140,11 @@ impl Model {
         }
         let fail =
             |limit, what| Err(Error::TextTooLong { text: text.number, tokens: found, limit, what });
-        if found > loaded.context {
-            return fail(loaded.context, CONTEXT);
+        if found > loaded.limits.context {
+            return fail(loaded.limits.context, CONTEXT);
         }
-        if loaded.plan.whole_sequences && found > loaded.rows {
-            return fail(loaded.rows, "the rows of a pass that the model was loaded with");
+        if loaded.plan.whole_sequences && found > loaded.limits.rows {
+            return fail(loaded.limits.rows, "the rows of a pass that the model was loaded with");
         }
         Ok(())
     }
@@ -168,7 +168,7 @@ impl Model {
             texts.push(text);
         }
         // those of a pass that runs, and of the next one
-        let most = 2 * self.loaded.sequences;
+        let most = 2 * self.loaded.limits.sequences;
         let (sender, results) = mpsc::channel();
         let mut unfinished = Unfinished::default();
         let mut left = texts.into_iter().peekable();

@@ -5,7 +5,7 @@ use std::{cell::OnceCell, fmt, sync::Arc};
 use pelton_graph::{Backend, Plan};
 use pelton_place::{FeedForwards, HostParts, Split, file_bytes};
 
-use super::{Devices, Placed, devices::budget, layer_ranges::LayerRanges};
+use super::{Chosen, Devices, devices::budget, layer_ranges::LayerRanges};
 use crate::{Error, api::LoadOptions};
 
 /// A model that is placed.
@@ -51,14 +51,14 @@ impl Candidate {
     /// # Errors
     ///
     /// If the model has too few layers for the GPUs, or others than the options say.
-    pub(super) fn placements(&self, subject: &Subject<'_>) -> Result<Vec<Placed>, Error> {
+    pub(super) fn placements(&self, subject: &Subject<'_>) -> Result<Vec<Chosen>, Error> {
         let Self { devices, first, .. } = self;
         let host = self.host(subject);
         let mut gpus = devices.all.clone();
         if !host.is_empty() {
             gpus = host.iter().map(|gpu| -> Arc<dyn Backend> { Arc::clone(gpu) as _ }).collect();
         }
-        let of = |backend, split| Placed {
+        let of = |backend, split| Chosen {
             backend,
             last: Arc::clone(devices.main()),
             split,
@@ -70,7 +70,7 @@ impl Candidate {
         }
         let ram = devices.ram.iter().filter(|_| first.is_some()).cloned();
         let all: Vec<Arc<dyn Backend>> = ram.chain(gpus).collect();
-        let split = |cuts: Vec<usize>| -> Result<Placed, Error> {
+        let split = |cuts: Vec<usize>| -> Result<Chosen, Error> {
             let split = Split::new(all.clone(), first.iter().copied().chain(cuts).collect())?;
             Ok(of(Arc::new(split.clone()), Some(split)))
         };

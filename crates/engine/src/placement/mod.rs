@@ -6,7 +6,7 @@
 //! | `devices` | the devices that an engine has opened, and the memory that a load may take |
 //! | `open` | the opening of devices |
 //! | `predict` | the speed of a placement |
-//! | `placed` | a placement: its devices, limits and table |
+//! | `chosen` | a placement: its devices, limits and table |
 //! | `layer_ranges` | the ranges of layers of several GPUs |
 //! | `wish` | the placement that options ask for |
 //! | `candidate` | a placement to try |
@@ -16,18 +16,18 @@
 //! Each imports from those above it.
 
 mod candidate;
+mod chosen;
 mod devices;
 mod layer_ranges;
 mod open;
 pub(crate) mod passes;
-mod placed;
 mod policy;
 mod predict;
 mod rates;
 mod wish;
 
+pub(crate) use chosen::Chosen;
 pub(crate) use devices::{Devices, MoreGpus};
 pub(crate) use open::open;
-pub(crate) use placed::Placed;
 pub(crate) use policy::choose;
 pub(crate) use rates::KnownRates;

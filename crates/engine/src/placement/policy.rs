@@ -15,7 +15,7 @@ use pelton_graph::Plan;
 use pelton_place::{borders, host_parts};
 
 use super::{
-    Devices, Placed,
+    Chosen, Devices,
     candidate::{Candidate, Subject},
     wish::{FeedForwardWish, LayerWish, Wish},
 };
@@ -30,7 +30,7 @@ pub(crate) fn choose(
     devices: &Devices,
     plan: &Plan,
     options: &LoadOptions,
-) -> Result<Placed, Error> {
+) -> Result<Chosen, Error> {
     let subject = Subject::new(plan, options);
     let wish = Wish::of(devices, plan, options)?;
     let whole =
@@ -45,7 +45,7 @@ pub(crate) fn choose(
             return Ok(placed);
         }
     }
-    let on_cpu = |cpu| Placed::one(Arc::clone(cpu), Arc::clone(&devices.rates));
+    let on_cpu = |cpu| Chosen::one(Arc::clone(cpu), Arc::clone(&devices.rates));
     let first = match (wish.layers, &devices.ram) {
         (LayerWish::All, Some(cpu)) => return Ok(on_cpu(cpu)),
         (LayerWish::Fewest, Some(cpu)) => {
@@ -112,7 +112,7 @@ fn fitting(
     candidate: &Candidate,
     given: &Devices,
     subject: &Subject<'_>,
-) -> Result<Option<Placed>, Error> {
+) -> Result<Option<Chosen>, Error> {
     let is_whole = candidate.first.is_none() && candidate.devices.all.len() <= given.all.len();
     let placements = match candidate.placements(subject) {
         Err(error) if !is_whole => {

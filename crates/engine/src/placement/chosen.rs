@@ -9,7 +9,7 @@ use super::{KnownRates, devices::budget, predict};
 use crate::{Error, api::LoadOptions, kv};
 
 /// The devices of one model.
-pub(crate) struct Placed {
+pub(crate) struct Chosen {
     pub(crate) backend: Arc<dyn Backend>,
     /// The device of the output matrix, where heads and draft models run.
     pub(crate) last: Arc<dyn Backend>,
@@ -19,7 +19,7 @@ pub(crate) struct Placed {
     pub(super) rates: Arc<KnownRates>,
 }
 
-impl Placed {
+impl Chosen {
     /// A model on one device.
     pub(crate) fn one(backend: Arc<dyn Backend>, rates: Arc<KnownRates>) -> Self {
         Self { last: Arc::clone(&backend), backend, split: None, host: Vec::new(), rates }

@@ -6,7 +6,7 @@ use pelton_graph::{Backend, BuildOptions, Limits, OutputKind, Plan, pages_for};
 use pelton_tokenizer::Tokenizer;
 use pelton_weights::Checkpoint;
 
-use super::vocabulary::used_tokens;
+use super::super::vocabulary::used_tokens;
 use crate::{
     Error,
     api::{DraftSource, LoadOptions, Speculation},

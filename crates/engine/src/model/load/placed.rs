@@ -1,0 +1,78 @@
+//! A plan on the devices that were chosen for it.
+
+use std::{path::PathBuf, sync::Arc};
+
+use pelton_graph::{Backend, Plan};
+use pelton_place::Placement;
+use pelton_weights::Checkpoint;
+
+use super::{
+    super::effort::{self, Marked},
+    planned::{Planned, plan_of},
+};
+use crate::{
+    Error,
+    api::LoadOptions,
+    placement::{Chosen, Devices, KnownRates, choose},
+};
+
+/// A plan with the fused ops of its devices, and with the marks of its effort.
+pub(super) struct Placed {
+    pub(super) checkpoint: Arc<Checkpoint>,
+    pub(super) plan: Plan,
+    pub(super) devices: Chosen,
+    /// The file of the calibration of its effort, and whether this load has measured it.
+    pub(super) effort_table: Option<PathBuf>,
+    pub(super) has_measured_effort: bool,
+}
+
+impl Placed {
+    pub(super) fn new(
+        Planned { checkpoint, plan, built }: Planned,
+        devices: &Devices,
+        options: &LoadOptions,
+    ) -> Result<Self, Error> {
+        let devices = choose(devices, &plan, options)?;
+        let backend = devices.backend.as_ref();
+        let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
+        let marked = match built.zip(options.effort.as_ref()) {
+            Some((built, effort)) => {
+                effort::with_effort((plan, built), checkpoint, backend, effort, options)?
+            }
+            None => Marked::without(plan, Arc::new(checkpoint)),
+        };
+        Ok(Self::of(marked, devices))
+    }
+
+    /// A plan that is given, on one device.
+    pub(super) fn given(
+        backend: &Arc<dyn Backend>,
+        plan: Plan,
+        checkpoint: Arc<Checkpoint>,
+    ) -> Self {
+        let devices = Chosen::one(Arc::clone(backend), Arc::new(KnownRates::new(None)));
+        Self::of(Marked::without(plan, checkpoint), devices)
+    }
+
+    fn of(Marked { plan, checkpoint, file, is_measured }: Marked, devices: Chosen) -> Self {
+        let (effort_table, has_measured_effort) = (file, is_measured);
+        Self { checkpoint, plan, devices, effort_table, has_measured_effort }
+    }
+}
+
+/// The table of a model that is not loaded.
+///
+/// # Errors
+///
+/// As a load, as far as it goes without the weights.
+pub(crate) fn explain(
+    devices: &Devices,
+    checkpoint: &Checkpoint,
+    options: &LoadOptions,
+) -> Result<Placement, Error> {
+    let plan = plan_of(checkpoint, options)?;
+    let chosen = choose(devices, &plan, options)?;
+    let plan = plan.fuse(&|op, plan| chosen.backend.accepts(op, plan));
+    let limits = chosen.limits(&plan, plan.vocab, options, 0)?;
+    chosen.table(&plan, &limits, options)
+}
