@@ -1,6 +1,6 @@
 //! A plan resident on a GPU, and the passes over it.
 
-use std::{collections::VecDeque, ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
 use pelton_graph::{
     Effort, Error, Executable, Limits, MAX_REPEAT, Outputs, PageTables, Pass, Phase, Pipeline,
@@ -9,11 +9,13 @@ use pelton_graph::{
 use pelton_sampling::Sampled;
 
 use self::{
+    guess::Guesses,
     host::Host,
     lowered::{Lowered, allocate_buffers, rotations},
-    partner::{Copies, Own},
-    redo::{Redo, Run},
-    shape::{Ahead, ExpectedPass, PassShape, PassWords, Written, row_words, wanted_logits},
+    partner::{Copies, Own, Pair},
+    record::Run,
+    replay::Replay,
+    shape::{PassShape, PassWords, Written, row_words, wanted_logits},
 };
 use crate::{
     device::Device,
@@ -31,7 +33,7 @@ use crate::{
         dispatch::{Dispatch, EXACT_ROWS, RowClass, StepDispatches, StepShape},
         loaded::Loaded,
     },
-    persist::{Mode, Persistent},
+    persist::Mode,
     run::{
         in_flight::{DEPTH, InFlight},
         memory::{
@@ -42,17 +44,17 @@ use crate::{
     weights::{Sources, Weights, shared_bytes},
 };
 
-mod again;
-mod ahead;
 mod break_even;
 mod copies;
-mod expected;
+mod guess;
 mod host;
 mod lowered;
 mod partner;
 mod parts;
 mod profiled;
-mod redo;
+mod ranked;
+mod record;
+mod replay;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -62,44 +64,39 @@ pub(super) struct GpuExecutable {
     plan: Plan,
     limits: Limits,
     buffers: Vec<wgpu::Buffer>,
-    states: States,
+    caches: Caches,
     inputs: Inputs,
     written: Written,
-    /// The dispatches `[classes, steps]` of each step, in the order of [`RowClass::ALL`].
-    classes: [Vec<Vec<Dispatch>>; RowClass::ALL.len()],
-    /// Whether steps select the rows that something is wanted of: those of a part before the last do not.
-    selects: bool,
-    /// The dispatches of each step of a decoding pass over a single row, selected where steps select.
-    alone: Vec<Vec<Dispatch>>,
-    /// The kernels of passes of few rows whose layers are one dispatch each, if they are used.
-    persistent: Option<Persistent>,
-    redo: Redo,
+    steps: Lowered,
+    replay: Replay,
     /// The parts of the plan whose weights the host has, if there are any.
     host: Option<Host>,
     tables: PageTables,
     sample: Sample,
     /// The rankings of a plan with an encoder.
     ranks: Option<Ranks>,
-    /// The commands of a pass with a ranking that may be the next one.
-    ahead: Option<Ahead>,
-    /// The decoding passes that may come, the oldest first.
-    expected: VecDeque<ExpectedPass>,
+    /// The passes that may come.
+    guesses: Guesses,
     in_flight: InFlight,
-    page_copies: PageCopies,
-    /// The most rows of a tile of attention: the least of all ops, valid for all.
-    tile_rows: Option<usize>,
+    results: Results,
+    pair: Pair,
+    _weights: Weights,
+}
+
+/// The memory of sequences that requests copy.
+struct Caches {
+    states: States,
+    pages: PageCopies,
+}
+
+/// The results of the pass that was taken last.
+struct Results {
     sample_bytes: Vec<u8>,
     samples: Vec<Sampled>,
     logits: Vec<f32>,
     hidden: Vec<f32>,
-    /// The drafted tokens of the pass that was taken last.
+    /// The drafted tokens.
     drafted: Vec<u32>,
-    /// The memory that a partner reads, and that of the partner, if there is one.
-    own: Arc<Own>,
-    partner: Option<Arc<Own>>,
-    /// Hidden states on their way from the pass before.
-    states_before: wgpu::Buffer,
-    _weights: Weights,
 }
 
 /// The inputs of the load of a plan.
@@ -152,11 +149,14 @@ impl GpuExecutable {
             rows: limits.rows,
             decode_rows: limits.decode_rows().next_multiple_of(ROOM),
         };
-        let Lowered { alone, classes, persistent } =
-            Lowered::new(&loaded, &limits, choices, persistent)?;
+        let tile_rows = attentions
+            .iter()
+            .map(|a| a.tile_rows(a.cores(&device.capabilities, limits.rows)))
+            .min();
+        let steps = Lowered::new(&loaded, &limits, (choices, persistent), tile_rows)?;
         let saved = 4 * saved_len(&plan, &limits) as u64;
-        let may_fail = persistent.is_some() || host.is_some();
-        let redo = Redo::new(&device, &inputs, may_fail, saved)?;
+        let may_fail = steps.persistent.is_some() || host.is_some();
+        let replay = Replay::new(&device, &inputs, may_fail, saved)?;
         let logits = &buffers[plan.logits.0];
         let pass_buffers = SampleBuffers { logits, recent: &inputs.recent, rows: &inputs.rows };
         let sample = Sample::new(
@@ -178,49 +178,45 @@ impl GpuExecutable {
         let drafted = 4 * limits.rows as u64;
         let bytes =
             [sample.results().size() + drafted, 4 * logits_len as u64, 4 * hidden_len as u64];
-        let own = Own::new(&device, &plan, &limits, &buffers, &inputs);
-        let bytes_before = 4 * before_len(&plan, &limits) as u64;
-        let states_before = device.buffer("hidden states of the pass before", bytes_before)?;
+        let pair = Pair {
+            own: Own::new(&device, &plan, &limits, &buffers, &inputs),
+            partner: None,
+            before: device.buffer(
+                "hidden states of the pass before",
+                4 * before_len(&plan, &limits) as u64,
+            )?,
+        };
         // a head begins and ends with hidden states, and is whole
         let is_last = !plan.entry.is_empty() && plan.entry != plan.exit;
         let is_part = !plan.has_results() || is_last;
         let in_flight = InFlight::new(&device, bytes, is_part)?;
         device.wait()?;
         compare(&device, &needs, before);
-        let selects = plan.steps.iter().any(|step| plan.step_rows(step) == Rows::Selected);
-        Ok(Self {
-            page_copies,
-            tile_rows: attentions
-                .iter()
-                .map(|a| a.tile_rows(a.cores(&device.capabilities, limits.rows)))
-                .min(),
-            tables: PageTables::for_plan(&plan, &limits),
+        let results = Results {
+            sample_bytes: Vec::with_capacity(sample.results().size() as usize),
+            samples: Vec::with_capacity(limits.wants * MAX_REPEAT as usize),
             logits: vec![0.0; logits_len],
             hidden: vec![0.0; hidden_len],
             drafted: Vec::with_capacity(limits.rows),
-            partner: None,
-            states_before,
-            own,
-            sample_bytes: Vec::with_capacity(sample.results().size() as usize),
-            samples: Vec::with_capacity(limits.wants * MAX_REPEAT as usize),
-            sample,
-            ranks,
-            ahead: None,
-            expected: VecDeque::new(),
-            in_flight,
+        };
+        Ok(Self {
+            tables: PageTables::for_plan(&plan, &limits),
+            caches: Caches { states, pages: page_copies },
+            guesses: Guesses::default(),
+            written: Written::default(),
             device,
             plan,
             limits,
             buffers,
-            states,
             inputs,
-            written: Written::default(),
-            classes,
-            selects,
-            alone,
-            persistent,
-            redo,
+            steps,
+            replay,
             host,
+            sample,
+            ranks,
+            in_flight,
+            results,
+            pair,
             _weights: weights,
         })
     }
@@ -234,7 +230,7 @@ impl GpuExecutable {
             self.inputs.write_table(&self.device, group, slot, edit.first as usize, edit.pages);
         }
         pass.check(&self.plan, &self.limits, &self.tables)?;
-        pass.check_other(self.own.begin(), self.partner_rows())?;
+        pass.check_other(self.pair.own.begin(), self.partner_rows())?;
         self.check_partner(pass)?;
         let most = self.limits.decode_rows();
         if pass.phase == Phase::Decode && pass.rows.len() > most {
@@ -243,7 +239,7 @@ impl GpuExecutable {
         }
         let mut selected: Vec<u32> = pass.wants.iter().map(Want::row).collect();
         selected.dedup();
-        let tiles = match (pass.phase, self.tile_rows) {
+        let tiles = match (pass.phase, self.steps.tile_rows) {
             (Phase::Prompt | Phase::Mixed { .. } | Phase::Encode, Some(most)) => {
                 tiles(pass.rows, most)
             }
@@ -265,7 +261,7 @@ impl GpuExecutable {
         if !tiles.is_empty() {
             device.queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(&tiles));
         }
-        let mut shape = PassShape::of(pass, selected, tiles.len(), self.selects);
+        let mut shape = PassShape::of(pass, selected, tiles.len(), self.steps.selects);
         let mut lives = Vec::new();
         if self.plan.has_effort() {
             let mut of_all = pass.efforts.to_vec();
@@ -302,8 +298,8 @@ impl GpuExecutable {
             let calls: &[Dispatch] = match (rows, alone) {
                 (0, _) => &[],
                 _ if !running.contains(&i) => &[],
-                (_, true) => &self.alone[i],
-                (_, false) => &self.classes[class as usize][i],
+                (_, true) => &self.steps.alone[i],
+                (_, false) => &self.steps.classes[class as usize][i],
             };
             let below = below[usize::from(of_selected)];
             let shape = StepShape { rows, bound, tiles, distinct, sequences, below };
@@ -316,7 +312,7 @@ impl GpuExecutable {
         let before = self.in_flight.len();
         self.in_flight.give_up(ticket);
         if self.in_flight.len() < before {
-            self.redo.given.pop_front();
+            self.replay.given.pop_front();
         }
     }
 
@@ -363,7 +359,7 @@ impl Executable for GpuExecutable {
     }
 
     fn shared(&self) -> Option<Shared> {
-        Some(Arc::<Own>::clone(&self.own))
+        Some(Arc::<Own>::clone(&self.pair.own))
     }
 
     fn pair(&mut self, partner: Shared) -> bool {
@@ -398,14 +394,14 @@ impl Executable for GpuExecutable {
             call,
             repeat: pass.repeat,
         };
-        let mut came = self.came(&run);
+        let mut guess = self.guessed(&run);
         let given = self.given(&run, words, pass.hidden.given());
         let mut encoder = self.device.device.create_command_encoder(&Default::default());
         if !waits {
             self.enter_last(&mut encoder, &run.shape);
         }
         self.find(&mut encoder, &run.copies, given.as_ref());
-        let mut recorded = self.recorded_of(&run, encoder, came.as_mut());
+        let mut recorded = self.recorded_of(&run, encoder, guess.as_mut());
         if self.host.is_some() && !waits {
             recorded.finish(&self.device);
             self.finish_host()?;
@@ -414,9 +410,9 @@ impl Executable for GpuExecutable {
         if !waits {
             self.release_host()?;
         }
-        self.redo.given.push_back(given);
+        self.replay.given.push_back(given);
         self.written.advance(pass);
-        self.own.end(pass.rows.len(), self.in_flight.is_settled());
+        self.pair.own.end(pass.rows.len(), self.in_flight.is_settled());
         if let ([row], true) = (pass.rows, pass.draws_later()) {
             self.in_flight.await_draw(*row);
         }
@@ -426,12 +422,12 @@ impl Executable for GpuExecutable {
                 let next = self.compute_waits(shapes, &submission, Some(&call));
                 Some(next.inspect_err(|_| {
                     self.give_up(ticket);
-                    self.own.begin();
+                    self.pair.own.begin();
                 })?)
             }
-            _ => self.recorded_next(&run, came.is_some()),
+            _ => self.recorded_next(&run, guess.is_some()),
         };
-        self.expect(&run, next);
+        self.guess(&run, next);
         Ok(ticket)
     }
 
@@ -472,13 +468,12 @@ impl Executable for GpuExecutable {
             self.give_up(ticket);
             return Err(error);
         }
-        let Self {
-            device, in_flight, sample, sample_bytes, samples, logits, hidden, drafted, ..
-        } = self;
+        let Self { device, in_flight, sample, results, .. } = self;
+        let Results { sample_bytes, samples, logits, hidden, drafted } = results;
         let before = in_flight.len();
         let taken = in_flight.take(device, ticket, sample_bytes, [logits, hidden]);
         if in_flight.len() < before {
-            self.redo.given.pop_front();
+            self.replay.given.pop_front();
         }
         let taken = taken?;
         samples.clear();
@@ -506,17 +501,17 @@ impl Executable for GpuExecutable {
             )));
         }
         self.settle(None)?;
-        self.page_copies.submit(&self.device, group, pages)
+        self.caches.pages.submit(&self.device, group, pages)
     }
 
     fn save_states(&mut self, slot: u32, snapshot: u32) -> Result<(), Error> {
         self.limits.check_snapshot(slot, snapshot)?;
-        self.states.save(&self.device, slot, snapshot)
+        self.caches.states.save(&self.device, slot, snapshot)
     }
 
     fn restore_states(&mut self, snapshot: u32, slot: u32) -> Result<(), Error> {
         self.limits.check_snapshot(slot, snapshot)?;
-        self.states.restore(&self.device, snapshot, slot)
+        self.caches.states.restore(&self.device, snapshot, slot)
     }
 
     fn set_adapters(&mut self, slot: u32, adapters: &[(u32, f32)]) -> Result<(), Error> {

@@ -18,14 +18,14 @@ impl GpuExecutable {
             && Arc::ptr_eq(&partner.device, &self.device)
             && partner.slots == self.limits.sequences;
         if fits {
-            self.partner = Some(partner);
+            self.pair.partner = Some(partner);
         }
         fits
     }
 
     /// Rows of the partner's newest pass whose hidden states a pass can have; `None` without one.
     pub(super) fn partner_rows(&self) -> Option<usize> {
-        let partner = self.partner.as_ref()?;
+        let partner = self.pair.partner.as_ref()?;
         let widths = self.plan.entry.iter().map(|&id| self.plan.buffer(id).width);
         let fits = widths.eq(partner.exit.iter().map(|(_, width)| *width));
         Some(if fits { partner.rows() } else { 0 })
@@ -35,7 +35,7 @@ impl GpuExecutable {
     /// be taken before.
     pub(super) fn check_partner(&self, pass: &Pass<'_>) -> Result<(), Error> {
         let reads = matches!(pass.hidden, Hidden::Partner(_));
-        match reads && self.partner.as_ref().is_some_and(|partner| !partner.is_settled()) {
+        match reads && self.pair.partner.as_ref().is_some_and(|partner| !partner.is_settled()) {
             true => Err(Error::Pass(
                 "hidden states of a pass of few rows that is not taken, expected a taken one"
                     .to_owned(),
@@ -53,13 +53,13 @@ impl GpuExecutable {
             let (buffer, bytes) = (&self.buffers[id.0], 4 * self.plan.buffer(id).width as u64);
             // a copy within a buffer is not allowed
             for span in &copies.before {
-                copy(buffer, &self.states_before, span, bytes);
+                copy(buffer, &self.pair.before, span, bytes);
             }
             for span in &copies.before {
-                copy(&self.states_before, buffer, &Span { from: span.to, ..*span }, bytes);
+                copy(&self.pair.before, buffer, &Span { from: span.to, ..*span }, bytes);
             }
         }
-        let Some(partner) = &self.partner else { return };
+        let Some(partner) = &self.pair.partner else { return };
         for (&id, (states, width)) in self.plan.entry.iter().zip(&partner.exit) {
             for span in &copies.partner {
                 copy(states, &self.buffers[id.0], span, 4 * *width as u64);
@@ -69,7 +69,7 @@ impl GpuExecutable {
 
     /// Records the copies of the partner's tokens.
     pub(super) fn copy_tokens(&self, encoder: &mut wgpu::CommandEncoder, copies: &Copies) {
-        let Some(partner) = &self.partner else { return };
+        let Some(partner) = &self.pair.partner else { return };
         for span in &copies.tokens {
             copy_span(encoder, (&partner.recent, &self.inputs.recent), span, 4);
         }
@@ -77,7 +77,7 @@ impl GpuExecutable {
 
     /// The drafted tokens, as parts of a buffer: where each begins, and its bytes.
     pub(super) fn drafted(&self, copies: &Copies) -> Vec<(wgpu::Buffer, u64, u64)> {
-        let Some(partner) = &self.partner else { return Vec::new() };
+        let Some(partner) = &self.pair.partner else { return Vec::new() };
         let parts = copies.tokens.iter();
         parts.map(|span| (partner.recent.clone(), 4 * span.from, 4 * span.len)).collect()
     }

@@ -1,6 +1,6 @@
 //! The buffers and the dispatches of a plan, made at load.
 
-use pelton_graph::{Error, Limits, PAGE, Plan};
+use pelton_graph::{Error, Limits, PAGE, Plan, Rows};
 
 use crate::{
     device::Device,
@@ -18,7 +18,11 @@ use crate::{
 
 /// The dispatches of a plan.
 pub(super) struct Lowered {
-    /// The dispatches of each step of a decoding pass over a single row that is selected.
+    /// Whether steps select the rows that something is wanted of: those of a part before the last do not.
+    pub(super) selects: bool,
+    /// The most rows of a tile of attention: the least of all ops, valid for all.
+    pub(super) tile_rows: Option<usize>,
+    /// The dispatches of each step of a decoding pass over a single row, selected where steps select.
     pub(super) alone: Vec<Vec<Dispatch>>,
     /// `[classes, steps]` of each step, in the order of [`RowClass::ALL`].
     pub(super) classes: [Vec<Vec<Dispatch>>; RowClass::ALL.len()],
@@ -31,8 +35,8 @@ impl Lowered {
     pub(super) fn new(
         loaded: &Loaded<'_>,
         limits: &Limits,
-        choices: Option<&Choices>,
-        persistent: Mode,
+        (choices, persistent): (Option<&Choices>, Mode),
+        tile_rows: Option<usize>,
     ) -> Result<Self, Error> {
         let mut kernels = KernelCache::default();
         let tunings = Tunings::find(loaded, &mut kernels, choices)?;
@@ -52,7 +56,9 @@ impl Lowered {
             choices,
         };
         let persistent = persist::choose(&trial, persistent)?;
-        Ok(Self { alone, classes, persistent })
+        let plan = loaded.plan;
+        let selects = plan.steps.iter().any(|step| plan.step_rows(step) == Rows::Selected);
+        Ok(Self { selects, tile_rows, alone, classes, persistent })
     }
 }
 

@@ -28,6 +28,16 @@ pub(super) struct Own {
     settled: AtomicBool,
 }
 
+/// The executables that read each other's memory.
+pub(super) struct Pair {
+    /// The memory that a partner reads.
+    pub(super) own: Arc<Own>,
+    /// That of the partner, if there is one.
+    pub(super) partner: Option<Arc<Own>>,
+    /// Hidden states on their way from the pass before.
+    pub(super) before: wgpu::Buffer,
+}
+
 /// A run of elements that is copied: where it begins in each buffer, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {

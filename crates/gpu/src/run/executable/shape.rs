@@ -2,11 +2,7 @@
 
 use pelton_graph::{Input, Pass, Phase, Row, Want};
 
-use crate::{
-    device::Mirror,
-    kernels::{rank::RankCall, sample::SampleCall},
-    lower::buffers::SAMPLED,
-};
+use crate::{device::Mirror, lower::buffers::SAMPLED};
 
 /// The properties of a pass that its dispatches depend on.
 #[derive(Clone, PartialEq)]
@@ -46,21 +42,6 @@ impl PassShape {
     pub(super) fn next(&self) -> Self {
         Self { bound: self.bound + 1, ..self.clone() }
     }
-}
-
-/// The commands of a pass without its tokens.
-pub(super) struct Ahead {
-    pub(super) shape: PassShape,
-    pub(super) call: RankCall,
-    pub(super) commands: wgpu::CommandBuffer,
-}
-
-/// A decoding pass that may come, and its commands if they are recorded.
-pub(super) struct ExpectedPass {
-    pub(super) shape: PassShape,
-    pub(super) call: SampleCall,
-    pub(super) persists: bool,
-    pub(super) commands: Option<Vec<wgpu::CommandBuffer>>,
 }
 
 /// The inputs of a pass as kernels read them.

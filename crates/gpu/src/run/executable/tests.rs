@@ -20,7 +20,7 @@ use crate::{
     weights::SharedMatrices,
 };
 
-mod expected;
+mod guess;
 mod heads;
 mod lengths;
 mod live_sets;
@@ -126,7 +126,7 @@ fn autotuning_changes_nothing() {
         let executable = load(&tuned);
         let shape =
             StepShape { rows: 1, bound: 1, tiles: 0, distinct: true, sequences: 1, below: 0 };
-        let calls = executable.alone.iter().flatten();
+        let calls = executable.steps.alone.iter().flatten();
         calls.filter_map(|call| call.groups(&shape)).map(|groups| groups[0]).max().unwrap()
     };
     assert!(groups("[512, 132]") < groups("[512, 528]"));

@@ -35,7 +35,7 @@ fn passes_of_few_rows_change_no_bit() {
             with_limits(&device, &spec, (plan, Limits { kv, ..limits(&spec) }), mode)
         };
         let (mut usual, mut persistent) = (load(Mode::Off), load(forced(4)));
-        let kernels = persistent.persistent.as_ref().unwrap();
+        let kernels = persistent.steps.persistent.as_ref().unwrap();
         for source in kernels.sources() {
             translate(architecture, source);
         }
@@ -52,7 +52,7 @@ fn passes_of_few_rows_change_no_bit() {
             let same = expected.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits());
             assert!(same, "{first} tokens before, {spec:?}");
         }
-        assert_eq!(persistent.redo.count, 0);
+        assert_eq!(persistent.replay.count, 0);
     }
 }
 
@@ -139,7 +139,7 @@ fn speculate([model, head]: [&mut GpuExecutable; 2], fails: Fails) -> Results {
     let rows = [row(known[0], 0), row(known[1], 1), row(known[2], 2)];
     let first = start(model, (&rows, 1), Hidden::NONE, &[]);
     let rows = [row(known[1], 0), row(known[2], 1)];
-    if model.persistent.is_some() {
+    if model.steps.persistent.is_some() {
         // the model's pass may have to run again
         let edits = [TableEdit { group: 0, slot: 1, first: 0, pages: &[2] }];
         let pass = Pass { tables: &edits, ..Pass::new(Phase::Decode, &rows, &[]) };
@@ -204,18 +204,18 @@ fn a_model_and_its_head_persist() {
     assert_eq!(expected.state.len(), spec.hidden);
     let [mut model, mut head] = [0, 1].map(|part| load(part, forced(3)));
     for executable in [&model, &head] {
-        let passes = executable.persistent.as_ref().unwrap().passes();
+        let passes = executable.steps.persistent.as_ref().unwrap().passes();
         assert!(passes.len() == 3 && passes.iter().all(|of| of.1 >= spec.layers), "{passes:?}");
     }
     assert_eq!(speculate([&mut model, &mut head], Fails::Nothing), expected);
-    assert_eq!([model.redo.count, head.redo.count], [0; 2]);
+    assert_eq!([model.replay.count, head.replay.count], [0; 2]);
     assert_eq!(persisted(&device), 6);
     // from its failure on each runs by dispatches
     assert_eq!(speculate([&mut model, &mut head], Fails::Verify), expected);
     assert_eq!(speculate([&mut model, &mut head], Fails::First), expected);
-    assert_eq!([model.redo.count, head.redo.count], [1, 3]);
-    assert!(model.persistent.is_none() && head.persistent.is_none());
+    assert_eq!([model.replay.count, head.replay.count], [1, 3]);
+    assert!(model.steps.persistent.is_none() && head.steps.persistent.is_none());
     let mut head = load(1, forced(3));
     assert_eq!(speculate([&mut model, &mut head], Fails::Second), expected);
-    assert_eq!(head.redo.count, 2);
+    assert_eq!(head.replay.count, 2);
 }

@@ -5,7 +5,7 @@ use pelton_sampling::Penalties;
 
 use super::*;
 use crate::{
-    persist::{PassRows, PersistentPass},
+    persist::{PassRows, Persistent, PersistentPass},
     translate::translate,
 };
 
@@ -47,7 +47,7 @@ pub(super) fn with_limits(
 fn forced(device: &Arc<Device>, spec: &ModelSpec, groups: usize) -> Option<GpuExecutable> {
     const TRIES: usize = 4;
     let load = |_| with_mode(device, spec, Mode::Forced { groups, turns: TURNS, rows: 1 });
-    let runs = |executable: &GpuExecutable| executable.persistent.is_some();
+    let runs = |executable: &GpuExecutable| executable.steps.persistent.is_some();
     let found = (0..TRIES).map(load).find(runs);
     assert!(found.is_some() || groups > 1, "{spec:?}");
     found
@@ -55,12 +55,12 @@ fn forced(device: &Arc<Device>, spec: &ModelSpec, groups: usize) -> Option<GpuEx
 
 /// Dispatches of the segments of passes of these rows; `None` if they have no persistent kernels.
 fn segments(executable: &GpuExecutable, rows: PassRows) -> Option<usize> {
-    executable.persistent.as_ref()?.of(rows).map(PersistentPass::segments)
+    executable.steps.persistent.as_ref()?.of(rows).map(PersistentPass::segments)
 }
 
 /// Lets the spins of passes of so many rows of effort 1 run out.
 pub(super) fn fail(executable: &GpuExecutable, rows: usize) {
-    let kernels = executable.persistent.as_ref().unwrap().of(PassRows::full(rows)).unwrap();
+    let kernels = executable.steps.persistent.as_ref().unwrap().of(PassRows::full(rows)).unwrap();
     let (words, offset) = kernels.dead();
     executable.device.queue.write_buffer(&words, offset, &[1, 0, 0, 0]);
 }
@@ -137,7 +137,7 @@ fn persistent_kernels_change_no_bit() {
         let segments = segments(&persistent, PassRows::ALONE);
         let range = spec.layers..=most * spec.layers;
         assert!(segments.is_some_and(|n| range.contains(&n)), "{segments:?}, {spec:?}");
-        for source in persistent.persistent.iter().flat_map(Persistent::sources) {
+        for source in persistent.steps.persistent.iter().flat_map(Persistent::sources) {
             translate(architecture, source);
         }
         for first in [1, 63, 200] {
@@ -148,7 +148,7 @@ fn persistent_kernels_change_no_bit() {
             let same = expected.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits());
             assert!(same, "{first} tokens before, {spec:?}");
         }
-        assert!(persistent.persistent.is_some() || groups > 1, "a spin ran out");
+        assert!(persistent.steps.persistent.is_some() || groups > 1, "a spin ran out");
     }
 }
 
@@ -206,9 +206,9 @@ fn logits_below(
         let pass = Pass { efforts: &efforts, ..Pass::new(Phase::Decode, &rows, &wants) };
         let ticket = executable.submit(&pass).unwrap();
         let persists =
-            |given: &Option<redo::Given>| given.as_ref().is_some_and(|of| of.run.persists);
+            |given: &Option<replay::Given>| given.as_ref().is_some_and(|of| of.run.persists);
         let all = segments(executable, PassRows::BELOW).is_some();
-        assert_eq!(executable.redo.given.iter().all(persists), all);
+        assert_eq!(executable.replay.given.iter().all(persists), all);
         executable.take(ticket).unwrap().logits.to_vec()
     });
     logits.collect()
@@ -223,7 +223,7 @@ fn dispatches_of_rows_below_1() {
     let executable = with_plan(&device, &spec, with_effort(&spec, true), Mode::Off);
     for (bound, expected) in [(1, 7), (1000, 8)] {
         let shape = StepShape { rows: 1, bound, tiles: 0, distinct: true, sequences: 1, below: 1 };
-        let steps = executable.plan.steps.iter().zip(&executable.alone);
+        let steps = executable.plan.steps.iter().zip(&executable.steps.alone);
         for layer in 0..spec.layers {
             let of_layer = steps.clone().filter(|(step, _)| step.layer == Some(layer));
             let count = of_layer.map(|(_, calls)| StepDispatches { calls, shape }.count().0);
@@ -232,7 +232,7 @@ fn dispatches_of_rows_below_1() {
     }
     // a driver compiles the kernels of one layer alone, and a GPU keeps their code
     let sources = |layer: usize| -> Vec<&str> {
-        let steps = executable.plan.steps.iter().zip(&executable.alone);
+        let steps = executable.plan.steps.iter().zip(&executable.steps.alone);
         let of_layer = steps.filter(|(step, _)| step.layer == Some(layer));
         of_layer.flat_map(|(_, calls)| calls).map(|call| call.kernel.source().text()).collect()
     };
@@ -257,7 +257,7 @@ fn rows_below_1_persist() {
         let mut usual = load(Mode::Off);
         let mut persistent = load(FORCED);
         assert_eq!(segments(&persistent, PassRows::BELOW), Some(spec.layers), "{spec:?}");
-        for source in persistent.persistent.iter().flat_map(Persistent::sources) {
+        for source in persistent.steps.persistent.iter().flat_map(Persistent::sources) {
             translate(architecture, source);
         }
         for first in [1, 63, 200] {
@@ -266,7 +266,7 @@ fn rows_below_1_persist() {
             let same = expected.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits());
             assert!(same, "{first} tokens before, {spec:?}");
         }
-        assert!(persistent.persistent.is_some(), "a spin ran out");
+        assert!(persistent.steps.persistent.is_some(), "a spin ran out");
     }
 }
 
@@ -282,8 +282,8 @@ fn whole_products_persist_at_every_effort() {
     let efforts = [Effort::new(0.5).unwrap()];
     let pass = Pass::new(Phase::Decode, &rows, &wants);
     let ticket = executable.submit(&Pass { tables: &tables, efforts: &efforts, ..pass }).unwrap();
-    let persists = |given: &Option<redo::Given>| given.as_ref().is_some_and(|of| of.run.persists);
-    assert!(executable.redo.given.iter().all(persists));
+    let persists = |given: &Option<replay::Given>| given.as_ref().is_some_and(|of| of.run.persists);
+    assert!(executable.replay.given.iter().all(persists));
     executable.take(ticket).unwrap();
 }
 
@@ -337,15 +337,15 @@ fn failed_passes_run_again() {
     let expected = run(&mut with_mode(&device, &spec, Mode::Off), false);
     let Some(mut failing) = forced(&device, &spec, 1) else { return };
     assert_eq!(run(&mut failing, true), expected);
-    assert_eq!(failing.redo.count, DEPTH);
-    assert!(failing.persistent.is_none());
+    assert_eq!(failing.replay.count, DEPTH);
+    assert!(failing.steps.persistent.is_none());
     // from there on by dispatches
     assert_eq!(run(&mut failing, false), expected);
-    assert_eq!(failing.redo.count, DEPTH);
+    assert_eq!(failing.replay.count, DEPTH);
     // and without a failure
     let Some(mut persistent) = forced(&device, &spec, 1) else { return };
     assert_eq!(run(&mut persistent, false), expected);
-    assert_eq!(persistent.redo.count, 0);
+    assert_eq!(persistent.replay.count, 0);
 }
 
 /// Passes of several rows and efforts that follow a failed one run again with their own efforts.
@@ -393,7 +393,7 @@ fn passes_that_run_again_keep_their_efforts() {
     let expected = run(&mut load(Mode::Off), false);
     let mut failing = load(FORCED);
     assert_eq!(run(&mut failing, true), expected);
-    assert_eq!(failing.redo.count, DEPTH);
+    assert_eq!(failing.replay.count, DEPTH);
 }
 
 /// The first and the last part of a model over two devices: values come in or go out in the middle.
@@ -448,12 +448,12 @@ fn parts_persist_and_run_again() {
         let expected = run(&mut load(Mode::Off), false);
         assert!(expected.iter().all(|values| values.len() >= 3));
         let mut failing = load(FORCED);
-        assert!(failing.persistent.is_some());
+        assert!(failing.steps.persistent.is_some());
         assert_eq!(run(&mut failing, true), expected);
-        assert_eq!(failing.redo.count, DEPTH);
+        assert_eq!(failing.replay.count, DEPTH);
         let mut persistent = load(FORCED);
         assert_eq!(run(&mut persistent, false), expected);
-        assert!(persistent.persistent.is_some());
+        assert!(persistent.steps.persistent.is_some());
     }
 }
 
@@ -475,7 +475,7 @@ fn failed_passes_are_taken() {
         let error = executable.take(ticket).err().unwrap().to_string();
         assert!(error.contains("by a test"), "{error}");
         assert_eq!(executable.in_flight.len(), left);
-        assert_eq!(executable.redo.given.len(), left);
+        assert_eq!(executable.replay.given.len(), left);
     }
 }
 
@@ -485,5 +485,5 @@ fn kernels_that_fail_at_load_are_not_used() {
     let Some(device) = coherent() else { return };
     let spec = ModelSpec::wide(DType::Q4_0);
     let executable = with_mode(&device, &spec, Mode::Forced { groups: 1, turns: 0, rows: 1 });
-    assert!(executable.persistent.is_none());
+    assert!(executable.steps.persistent.is_none());
 }

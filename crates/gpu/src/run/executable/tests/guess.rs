@@ -28,12 +28,12 @@ fn decode(executable: &mut GpuExecutable, expects: bool) -> (Vec<Sampled>, Vec<u
             let pass = Pass::new(Phase::Decode, &rows, &wants);
             let pass = Pass { tables, hidden, keeps_hidden: true, ..pass };
             if !expects {
-                executable.expected.clear();
+                executable.guesses.clear();
             }
-            let before = executable.expected.iter().filter(|of| of.commands.is_some()).count();
+            let before = executable.guesses.recorded();
             let ticket = executable.submit(&pass).unwrap();
             // one was taken, and one is recorded in its place
-            let after = executable.expected.iter().filter(|of| of.commands.is_some()).count();
+            let after = executable.guesses.recorded();
             recorded += usize::from(before > 0 && after == before);
             let outputs = executable.take(ticket).unwrap();
             samples.extend_from_slice(outputs.samples);
@@ -56,7 +56,7 @@ fn passes_recorded_before_they_come_change_no_bit() {
         let (samples, states, recorded) = decode(&mut executable, false);
         assert_eq!(recorded, 0);
         assert_eq!((samples.len() as u32, states.is_empty()), (2 * TOKENS - 3, false));
-        executable.expected.clear();
+        executable.guesses.clear();
         let expecting = decode(&mut executable, true);
         assert_eq!((&expecting.0, &expecting.1), (&samples, &states));
         // the first two passes of a stream come unexpected or without commands

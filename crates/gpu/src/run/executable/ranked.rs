@@ -1,9 +1,4 @@
-//! Passes whose results are rankings, recorded while the pass before runs.
-//!
-//! The rules of speech choose tokens on the host, so a decoding pass cannot be submitted before the results of
-//! the pass before are known. Its commands depend on its shape alone, and most passes have the rows of the pass
-//! before, one position later. So they are recorded while the GPU runs that one. Tokens and tables are written
-//! when they are known; commands of another shape are dropped.
+//! Passes whose results are rankings: the rules of speech choose tokens on the host.
 //!
 //! Only plans with an encoder have rankings, and such plans have no persistent kernels.
 
@@ -11,7 +6,8 @@ use pelton_graph::{Error, Pass, Phase, Ranking, Ticket};
 
 use super::{
     GpuExecutable,
-    shape::{Ahead, PassShape},
+    guess::{Call, Guess},
+    shape::PassShape,
 };
 use crate::{
     kernels::rank::{RankCall, Ranks},
@@ -35,16 +31,16 @@ impl GpuExecutable {
             )));
         }
         let call = self.ranks()?.prepare(&self.device, ranking, wants)?;
-        let ahead = self.ahead.take().filter(|ahead| ahead.shape == shape && ahead.call == call);
-        let commands = match ahead {
-            Some(ahead) => ahead.commands,
+        let guess = self.guesses.take(&shape, Call::Rank(call), false);
+        let commands = match guess.and_then(|guess| guess.commands) {
+            Some(commands) => commands,
             None => self.ranked_commands(&shape, &call)?,
         };
         let mut encoder = self.device.device.create_command_encoder(&Default::default());
         let (results, to) = (self.ranks()?.results(), self.in_flight.logits());
         encoder.copy_buffer_to_buffer(results, 0, to, 0, call.bytes());
         let recorded = Recorded {
-            first: vec![commands],
+            first: commands,
             encoder,
             samples: (self.sample.results().clone(), 0),
             drafted: Vec::new(),
@@ -54,11 +50,11 @@ impl GpuExecutable {
         };
         let samples = self.sample.prepare(&self.device, pass);
         let ticket = self.in_flight.submit(&self.device, recorded, samples, 1)?;
-        self.redo.given.push_back(None);
+        self.replay.given.push_back(None);
         if shape.phase == Phase::Decode {
-            let shape = PassShape { bound: shape.bound + 1, ..shape };
-            let commands = self.ranked_commands(&shape, &call)?;
-            self.ahead = Some(Ahead { shape, call, commands });
+            let shape = shape.next();
+            let commands = Some(self.ranked_commands(&shape, &call)?);
+            self.guesses.push(Guess { shape, call: Call::Rank(call), persists: false, commands });
         }
         Ok(ticket)
     }
@@ -74,12 +70,12 @@ impl GpuExecutable {
         &self,
         shape: &PassShape,
         call: &RankCall,
-    ) -> Result<wgpu::CommandBuffer, Error> {
+    ) -> Result<Vec<wgpu::CommandBuffer>, Error> {
         let mut encoder = self.device.device.create_command_encoder(&Default::default());
         let mut compute = encoder.begin_compute_pass(&Default::default());
         self.record(&mut compute, shape, (0, false));
         self.ranks()?.record(&mut compute, call);
         drop(compute);
-        Ok(encoder.finish())
+        Ok(vec![encoder.finish()])
     }
 }

@@ -1,70 +1,85 @@
-//! Recording of passes, and passes again by dispatches after a spin of a persistent kernel ran out.
+//! Passes in flight run again by dispatches, after a spin of a persistent kernel ran out, or of one that waits for the
+//! host.
+//!
+//! The results of such a pass are not to be used, and those of the passes submitted after it may
+//! depend on them. So the inputs of each are kept: the pages of its slots, the words of rows, of
+//! their efforts and of draws, and a copy of the sampled tokens of its slots before it. A pass that
+//! begins with hidden states of another one has a copy of these too. A repeated pass writes to the same
+//! places of the KV caches again.
 
-use std::{collections::HashSet, sync::atomic::Ordering};
+use std::collections::{HashSet, VecDeque};
 
-use pelton_graph::{Error, Hidden, Pass, Phase};
+use pelton_graph::{Error, Phase, RECENT};
 
-use super::{
-    GpuExecutable,
-    host::Host,
-    partner::Copies,
-    redo::{Given, RING, Run},
-    shape::{PassShape, PassWords},
-};
+use super::{GpuExecutable, host::Host, partner::Copies, record::Run, shape::PassWords};
 use crate::{
-    persist::{PassRows, PersistentPass},
+    device::Device,
+    lower::Inputs,
     run::in_flight::{DEPTH, Recorded},
 };
 
+/// The inputs of a pass in flight.
+pub(super) struct Given {
+    pub(super) run: Run,
+    pub(super) words: PassWords,
+    /// The values that go into the first step.
+    pub(super) hidden: Vec<f32>,
+    /// Parameters and states of the draws.
+    pub(super) draws: [Vec<u32>; 2],
+    pub(super) slots: Vec<u32>,
+    /// The pages `[groups, slots]` of each slot.
+    pub(super) pages: Vec<Vec<Vec<u32>>>,
+    /// The index of the copies of sampled tokens and of hidden states.
+    pub(super) copy: usize,
+}
+
+/// The data that passes in flight need to run again.
+pub(super) struct Replay {
+    /// The inputs of each pass in flight, the oldest first; `None` if nothing before it can fail.
+    pub(super) given: VecDeque<Option<Given>>,
+    /// Copies of the sampled tokens `[slots, RECENT]`, one for each pass in flight; none without
+    /// persistent kernels.
+    pub(super) copies: Vec<wgpu::Buffer>,
+    /// Copies of the values `[rows, width]` that a pass of a head began with, one for each pass in flight;
+    /// none of other plans.
+    pub(super) states: Vec<wgpu::Buffer>,
+    pub(super) next: usize,
+    /// Passes that ran again.
+    #[cfg(test)]
+    pub(super) count: usize,
+}
+
+/// Bytes of the sampled tokens of a slot.
+pub(super) const RING: u64 = 4 * RECENT as u64;
+
+impl Replay {
+    /// Memory for the passes of a plan, if its persistent kernels are `used`, and for so many bytes of
+    /// hidden states of each.
+    pub(super) fn new(
+        device: &Device,
+        inputs: &Inputs,
+        used: bool,
+        states: u64,
+    ) -> Result<Self, Error> {
+        let copies = |label, bytes| -> Result<Vec<_>, Error> {
+            let count = if used && bytes > 0 { DEPTH } else { 0 };
+            (0..count).map(|_| device.buffer(label, bytes)).collect()
+        };
+        Ok(Self {
+            given: VecDeque::with_capacity(DEPTH),
+            copies: copies("copy of recent tokens", inputs.recent.size())?,
+            states: copies("copy of hidden states", states)?,
+            next: 0,
+            #[cfg(test)]
+            count: 0,
+        })
+    }
+}
+
 impl GpuExecutable {
-    /// The persistent kernels of a pass, if it has some: of a decoding pass of one row that is alone, or of
-    /// a few of one slot.
-    pub(super) fn kernels_of(&self, shape: &PassShape) -> Option<&PersistentPass> {
-        let few = shape.phase == Phase::Decode && shape.rows > 1 && shape.slots == 1;
-        let rows = PassRows { count: shape.rows, below: shape.below[0] };
-        self.persistent.as_ref().filter(|_| shape.alone || few).and_then(|all| all.of(rows))
-    }
-
-    /// Whether a pass begins with hidden states of another one, of this executable or of its partner.
-    pub(super) fn finds_states(&self, pass: &Pass<'_>) -> bool {
-        !matches!(pass.hidden, Hidden::Given(_)) && !self.plan.given(pass.phase).is_empty()
-    }
-
-    /// Records the steps of one pass from the first one on that did not run yet, by persistent kernels if it `persists`.
-    pub(super) fn record(
-        &self,
-        pass: &mut wgpu::ComputePass<'_>,
-        shape: &PassShape,
-        (first, persists): (usize, bool),
-    ) {
-        match self.kernels_of(shape) {
-            Some(kernels) if persists && kernels.covers(shape.bound) => {
-                let step = |i: usize| self.dispatches(shape, i..i + 1).next();
-                kernels.record(pass, shape.bound, step);
-            }
-            _ => {
-                let steps = first..self.plan.steps.len();
-                self.dispatches(shape, steps).for_each(|step| step.record(pass));
-            }
-        }
-    }
-
-    /// Records copies of the logits of some of the selected rows; returns their bytes.
-    fn copy_logits(&self, encoder: &mut wgpu::CommandEncoder, wanted: &[usize]) -> u64 {
-        let row_bytes = 4 * self.plan.output_width() as u64;
-        let mut bytes = 0;
-        for &at in wanted {
-            let logits = &self.buffers[self.plan.logits.0];
-            let to = self.in_flight.logits();
-            encoder.copy_buffer_to_buffer(logits, at as u64 * row_bytes, to, bytes, row_bytes);
-            bytes += row_bytes;
-        }
-        bytes
-    }
-
     /// The inputs of a pass, if it or one before it may have to run again.
     pub(super) fn given(&mut self, run: &Run, words: PassWords, hidden: &[f32]) -> Option<Given> {
-        if !run.persists && !run.waits && self.redo.given.iter().all(Option::is_none) {
+        if !run.persists && !run.waits && self.replay.given.iter().all(Option::is_none) {
             return None;
         }
         let mut slots: Vec<u32> = words.rows.iter().map(|row| row[2]).collect();
@@ -75,8 +90,8 @@ impl GpuExecutable {
             pages.collect()
         };
         let pages = (0..self.plan.groups.len()).map(pages).collect();
-        let copy = self.redo.next;
-        self.redo.next = (copy + 1) % DEPTH;
+        let copy = self.replay.next;
+        self.replay.next = (copy + 1) % DEPTH;
         let (run, hidden, draws) = (run.clone(), hidden.to_vec(), self.sample.written());
         Some(Given { run, words, hidden, draws, slots, pages, copy })
     }
@@ -92,7 +107,7 @@ impl GpuExecutable {
         self.copy_states(encoder, copies);
         if let Some(given) = given {
             for &slot in &given.slots {
-                let (from, to) = (&self.inputs.recent, &self.redo.copies[given.copy]);
+                let (from, to) = (&self.inputs.recent, &self.replay.copies[given.copy]);
                 copy_ring(encoder, slot, (from, to));
             }
             self.copy_kept_states(encoder, given, |entry, kept| (entry, kept));
@@ -108,55 +123,12 @@ impl GpuExecutable {
         given: &Given,
         of: impl Fn(&'a wgpu::Buffer, &'a wgpu::Buffer) -> (&'a wgpu::Buffer, &'a wgpu::Buffer),
     ) {
-        let kept = self.redo.states.get(given.copy).filter(|_| given.run.finds_states);
+        let kept = self.replay.states.get(given.copy).filter(|_| given.run.finds_states);
         for (&id, kept) in self.plan.entry.iter().zip(kept) {
             let bytes = 4 * given.run.shape.rows * self.plan.buffer(id).width;
             let (from, to) = of(&self.buffers[id.0], kept);
             encoder.copy_buffer_to_buffer(from, 0, to, 0, bytes as u64);
         }
-    }
-
-    /// Records a pass that begins with the values in its buffers.
-    pub(super) fn recorded(&self, run: &Run, mut encoder: wgpu::CommandEncoder) -> Recorded {
-        let mut shape = run.shape.clone();
-        let mut logits_bytes = 0;
-        let mut compute = encoder.begin_compute_pass(&Default::default());
-        for _ in 0..run.repeat {
-            self.record(&mut compute, &shape, (run.first, run.persists));
-            shape.bound += 1;
-            if !run.logits.is_empty() {
-                // before biases and penalties change them
-                drop(compute);
-                logits_bytes = self.copy_logits(&mut encoder, &run.logits);
-                compute = encoder.begin_compute_pass(&Default::default());
-            }
-            self.sample.record(&mut compute, &run.call);
-        }
-        drop(compute);
-        self.results(run, encoder, logits_bytes)
-    }
-
-    /// The results of a pass, whose copies come after what is recorded.
-    pub(super) fn results(
-        &self,
-        run: &Run,
-        encoder: wgpu::CommandEncoder,
-        logits_bytes: u64,
-    ) -> Recorded {
-        let samples =
-            (self.sample.results().clone(), self.sample.result_bytes(&run.call, run.repeat));
-        let kernels = self.kernels_of(&run.shape).filter(|_| run.persists);
-        let late = self.host.as_ref().filter(|_| run.waits).and_then(Host::late);
-        let dead = kernels.map(PersistentPass::dead).or(late.map(|late| (late.clone(), 0)));
-        self.device.persisted.fetch_add(u64::from(dead.is_some()), Ordering::Relaxed);
-        let kept = self.plan.kept(run.shape.phase).iter().filter(|_| run.keeps_hidden);
-        let hidden = kept.map(|&id| {
-            let bytes = 4 * run.shape.rows * self.plan.buffer(id).width;
-            (self.buffers[id.0].clone(), bytes as u64)
-        });
-        let hidden = hidden.collect();
-        let drafted = self.drafted(&run.copies);
-        Recorded { first: Vec::new(), encoder, samples, drafted, logits_bytes, hidden, dead }
     }
 
     /// Waits for the persistent passes up to a ticket, or for all of them. If a spin of one ran
@@ -168,14 +140,14 @@ impl GpuExecutable {
             return self.run_again();
         }
         if ticket.is_none() {
-            self.redo.given.iter_mut().for_each(|given| *given = None);
+            self.replay.given.iter_mut().for_each(|given| *given = None);
         }
-        self.own.settle(self.in_flight.is_settled());
+        self.pair.own.settle(self.in_flight.is_settled());
         Ok(())
     }
 
     fn run_again(&mut self) -> Result<(), Error> {
-        self.persistent = None;
+        self.steps.persistent = None;
         if let Some(host) = &mut self.host {
             host.wait_no_more();
         }
@@ -183,7 +155,7 @@ impl GpuExecutable {
         let mut restored = HashSet::new();
         for index in 0..self.in_flight.len() {
             // every pass after a persistent one is kept
-            let Some(given) = self.redo.given.get_mut(index).and_then(Option::take) else {
+            let Some(given) = self.replay.given.get_mut(index).and_then(Option::take) else {
                 continue;
             };
             self.write_pages(&given);
@@ -194,7 +166,7 @@ impl GpuExecutable {
             // the hidden states of a pass that runs again are right only then
             let follows = !restored.is_empty() && given.run.copies.partner.is_empty();
             for &slot in given.slots.iter().filter(|slot| restored.insert(**slot)) {
-                let (from, to) = (&self.redo.copies[given.copy], &self.inputs.recent);
+                let (from, to) = (&self.replay.copies[given.copy], &self.inputs.recent);
                 copy_ring(&mut encoder, slot, (from, to));
             }
             match follows {
@@ -213,10 +185,10 @@ impl GpuExecutable {
             self.release_host()?;
             #[cfg(test)]
             {
-                self.redo.count += 1;
+                self.replay.count += 1;
             }
         }
-        self.own.settle(true);
+        self.pair.own.settle(true);
         // the tables of passes to come
         for group in 0..self.plan.groups.len() {
             for slot in 0..self.limits.sequences {
