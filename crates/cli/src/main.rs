@@ -17,6 +17,7 @@ mod hints;
 mod hub;
 mod interrupt;
 mod load_flags;
+mod loader;
 mod logging;
 mod model;
 mod names;

@@ -1,16 +1,11 @@
-//! The model of a command.
+//! The flags of a load, and the model that a word of the command line stands for.
 
 use anyhow::Result;
-use pelton::{Checkpoint, Device, Engine, Error, KvType, LoadOptions, Model, ModelSource};
+use pelton::{Checkpoint, Device, Engine, KvType, LoadOptions, ModelSource};
 
 use crate::{
-    effort::EffortArgs,
-    fit::FitArgs,
-    hints, hub,
-    load_flags::ModelFlags,
-    names::{BUILT_IN, DEMONSTRATION},
-    output::{Hint, WithHint, note},
-    progress::Progress,
+    effort::EffortArgs, fit::FitArgs, hints, hub, load_flags::ModelFlags, names::BUILT_IN,
+    output::Hint,
 };
 
 /// Flags of commands that run a model.
@@ -61,69 +56,6 @@ impl LoadArgs {
     pub(crate) fn threads(&self) -> usize {
         self.threads.map_or_else(pelton::default_threads, usize::from)
     }
-}
-
-/// Loads a model; a bar shows the progress of a load that takes more than a second.
-pub(crate) fn load(file: &str, args: &LoadArgs, options: LoadOptions) -> Result<Model> {
-    // downloads come before the GPU is opened
-    let file = hub::local(file, args.device)?;
-    let options = hub::localized(args.options(options)?, args.device)?;
-    load_local(&engine(args)?, &file, args, options)
-}
-
-/// As [`load`], on an engine that exists.
-pub(crate) fn load_on(
-    engine: &Engine,
-    file: &str,
-    args: &LoadArgs,
-    options: LoadOptions,
-) -> Result<Model> {
-    let file = hub::local(file, args.device)?;
-    let options = hub::localized(args.options(options)?, args.device)?;
-    load_local(engine, &file, args, options)
-}
-
-/// Loads a model of this machine with complete options.
-fn load_local(engine: &Engine, file: &str, args: &LoadArgs, options: LoadOptions) -> Result<Model> {
-    let bar = Progress::new("loading {bar:32} {bytes} of {total_bytes}, {eta} left", 0);
-    let counter = bar.counter().clone();
-    let options = options.progress(move |progress| counter.set(progress.done, progress.total));
-    let model = engine.load(source(file), &options);
-    drop(bar);
-    match model {
-        Err(error @ Error::Context { .. }) if args.context().is_none() => {
-            Err(error).hint("without --context it is the sum of the lengths on the command line")
-        }
-        model => {
-            let model = model.map_err(|error| hints::of_load(error, file))?;
-            args.effort.say(&model, engine.backend() != "cpu");
-            args.fit.say(model.checkpoint());
-            Ok(model)
-        }
-    }
-}
-
-/// As [`load`], and says in one line of standard error what runs. A context longer than the model's is cut to
-/// that.
-pub(crate) fn load_and_say(file: &str, args: &LoadArgs, options: LoadOptions) -> Result<Model> {
-    let options = if args.context().is_some() { options.fit_context() } else { options };
-    let model = load(file, args, options)?;
-    if file == BUILT_IN {
-        note!("{DEMONSTRATION}");
-    }
-    note!("{}", model.summary());
-    if model.placement().devices.len() > 1 {
-        note!("{}", model.placement());
-    }
-    if let Some(asked) = args.context().filter(|&asked| asked > model.context()) {
-        note!("--context {asked} is more than the model has: it is {} now", model.context());
-    }
-    Ok(model)
-}
-
-/// The engine of the flags.
-pub(crate) fn engine(args: &LoadArgs) -> Result<Engine> {
-    engine_on(args.device, args.threads(), !args.no_repack)
 }
 
 /// The engine of a device.

@@ -15,7 +15,8 @@ use crate::{
     constrain::ConstraintArgs,
     hub,
     interrupt::Interrupt,
-    model::{self, LoadArgs},
+    loader::Loader,
+    model::LoadArgs,
     names::BUILT_IN,
     output::{Hint, WithHint},
     speculate::SpeculateArgs,
@@ -107,21 +108,18 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     }
     let tools = Tools::new(&args.tools)?;
     let interrupt = Interrupt::install();
-    let model = model::load_and_say(
-        &args.model,
-        &args.options,
-        args.speculate.apply(LoadOptions::default().fit_context())?,
-    )
-    .map_err(|error| match args.question.is_none() && !hub::is_model(&args.model) {
-        true => {
-            let hint = format!(
-                "`pelton chat MODEL {:?}` sends a message; {BUILT_IN} is a MODEL",
-                args.model
-            );
-            Hint { error, hint }.into()
-        }
-        false => error,
-    })?;
+    let model = Loader::new(&args.options)
+        .load_and_say(&args.model, args.speculate.apply(LoadOptions::default().fit_context())?)
+        .map_err(|error| match args.question.is_none() && !hub::is_model(&args.model) {
+            true => {
+                let hint = format!(
+                    "`pelton chat MODEL {:?}` sends a message; {BUILT_IN} is a MODEL",
+                    args.model
+                );
+                Hint { error, hint }.into()
+            }
+            false => error,
+        })?;
     args.params.sampling.fill(&model);
     let template = template(&model, source.as_deref(), !tools.is_empty())?;
     let screen = Screen::new();

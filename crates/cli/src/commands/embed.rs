@@ -16,7 +16,8 @@ use super::{joined, lines::Lines, lines_or_stdin, text_of};
 use crate::{
     interrupt::{EXIT_CODE, Flag, Interrupt},
     load_flags::EmbeddingFlags,
-    model::{self, LoadArgs},
+    loader::Loader,
+    model::LoadArgs,
     new_file::NewFile,
     npy,
     output::{self, Hint},
@@ -140,7 +141,7 @@ fn separated(args: &Args) -> Result<Vec<String>> {
 
 fn load(args: &Args) -> Result<Model> {
     let options = args.pooling.apply(LoadOptions::default())?;
-    model::load(&args.model, &args.load, options)
+    Loader::new(&args.load).load(&args.model, options)
 }
 
 /// Writes the embedding of each line of standard input when the line has come, so that another program can

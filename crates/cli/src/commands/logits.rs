@@ -5,11 +5,7 @@ use std::{io::BufWriter, path::PathBuf};
 use anyhow::{Context, Result, bail};
 use pelton::{LoadOptions, graph::OutputKind};
 
-use crate::{
-    model::{self, LoadArgs},
-    new_file::NewFile,
-    npy,
-};
+use crate::{loader::Loader, model::LoadArgs, new_file::NewFile, npy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -27,7 +23,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     let options = LoadOptions::default().context(args.ids.len());
-    let model = model::load(&args.model, &args.load, options)?;
+    let model = Loader::new(&args.load).load(&args.model, options)?;
     if model.plan().output != OutputKind::Logits {
         bail!("{} computes no logits, expected a model that generates text", args.model);
     }

@@ -11,7 +11,8 @@ use pelton::{EffortLevel, LoadOptions, Model, Session, graph::OutputKind, tokeni
 use serde_json::json;
 
 use crate::{
-    model::{self, LoadArgs},
+    loader::Loader,
+    model::LoadArgs,
     output::{self, WithHint},
     progress::Progress,
     scores::{
@@ -70,7 +71,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
         base.as_ref().map_or_else(|| args.load.context().unwrap_or(CONTEXT), |base| base.context);
     check_context(context)?;
     args.load.set_context(context);
-    let model = model::load(&args.model, &args.load, LoadOptions::default())?;
+    let model = Loader::new(&args.load).load(&args.model, LoadOptions::default())?;
     if model.plan().output != OutputKind::Logits {
         bail!("{} computes no logits, expected a model that generates text", args.model);
     }

@@ -11,10 +11,7 @@ use pelton::{
 use pelton_printable::line;
 use serde_json::json;
 
-use crate::{
-    model::{self, LoadArgs},
-    output,
-};
+use crate::{loader::Loader, model::LoadArgs, output};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -73,9 +70,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let rows = args.rows as usize;
     let positions = super::positions(("--depth", args.depth), ("--rows", rows))?;
     let options = LoadOptions::default().context(positions);
-    let (engine, kv) = (model::engine(&args.load)?, args.load.kv());
-    let backend = engine.backend().to_owned();
-    let model = model::load_on(&engine, &args.model, &args.load, options)?;
+    let (loader, kv) = (Loader::new(&args.load), args.load.kv());
+    let backend = loader.engine()?.backend().to_owned();
+    let model = loader.load(&args.model, options)?;
     let (depth, passes) = (args.depth, args.tokens as usize);
     let name = model.checkpoint().name().to_owned();
     let mut session = model.into_session()?;

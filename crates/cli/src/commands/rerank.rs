@@ -13,7 +13,8 @@ use serde_json::json;
 use super::lines_or_stdin;
 use crate::{
     interrupt::{EXIT_CODE, Interrupt},
-    model::{self, LoadArgs},
+    loader::Loader,
+    model::LoadArgs,
     output::{self, WithHint},
     progress::Progress,
 };
@@ -48,7 +49,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let documents = lines_or_stdin(&args.documents)?;
     let interrupt = Interrupt::install();
-    let model = model::load(&args.model, &args.load, LoadOptions::default())?;
+    let model = Loader::new(&args.load).load(&args.model, LoadOptions::default())?;
     let options = RerankOptions::default().raw(args.raw);
 
     let stop = interrupt.flag();

@@ -5,7 +5,7 @@ use pelton::{LoadOptions, Model};
 use serde_json::{Value, json};
 
 use super::args::Args;
-use crate::model;
+use crate::loader::Loader;
 
 /// The model and the machine of a measurement.
 pub(super) struct Subject {
@@ -19,10 +19,10 @@ pub(super) struct Subject {
 impl Subject {
     /// Loads the model of a measurement.
     pub(super) fn load(args: &Args, options: LoadOptions) -> Result<(Self, Model)> {
-        let engine = model::engine(&args.load)?;
-        let backend = engine.backend().to_owned();
+        let loader = Loader::new(&args.load);
+        let backend = loader.engine()?.backend().to_owned();
         let options = args.speculate.apply(options)?;
-        let model = model::load_on(&engine, &args.model, &args.load, options)?;
+        let model = loader.load(&args.model, options)?;
         let checkpoint = model.checkpoint();
         let subject = Self {
             name: name(&model),

@@ -17,7 +17,8 @@ use self::speed::Speed;
 use crate::{
     commands::perplexity::{begin, text_tokens},
     interrupt::{self, Interrupt},
-    model::{self, LoadArgs},
+    loader::Loader,
+    model::LoadArgs,
     new_file::NewFile,
     output,
     progress::Progress,
@@ -64,9 +65,10 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     // a picture that exists is refused before the work, not after it
     let stop = Interrupt::install().flag();
     let picture = args.plot.as_deref().map(|path| NewFile::create(path, args.force)).transpose()?;
-    let engine = model::engine(&args.load)?;
+    let loader = Loader::new(&args.load);
+    loader.engine()?;
     let load = |name: &String| -> Result<Model> {
-        let model = model::load_on(&engine, name, &args.load, LoadOptions::default())?;
+        let model = loader.load(name, LoadOptions::default())?;
         match model.plan().output {
             OutputKind::Logits => Ok(model),
             _ => bail!("{name} computes no logits, expected a model that generates text"),

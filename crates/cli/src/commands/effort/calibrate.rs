@@ -24,7 +24,8 @@ use serde_json::{Value, json};
 use crate::{
     commands::perplexity::{begin, text_tokens},
     effort,
-    model::{self, LoadArgs},
+    loader::Loader,
+    model::LoadArgs,
     output,
     progress::{Counter, Progress},
     scores::{
@@ -177,7 +178,7 @@ struct Kept {
 fn load(args: &Args, tables: Option<EffortTables>) -> Result<Model> {
     let mut options = LoadOptions::default();
     options.effort = tables.map(|tables| args.kept.options().tables(tables));
-    let model = model::load(&args.model, &args.load, options)?;
+    let model = Loader::new(&args.load).load(&args.model, options)?;
     if model.plan().output != OutputKind::Logits {
         bail!("{} computes no logits, expected a model that generates text", args.model);
     }

@@ -15,7 +15,8 @@ use serde_json::json;
 
 use crate::{
     budget::Budget,
-    hub, model,
+    loader::Loader,
+    model,
     output::{self, note},
 };
 pub(crate) use args::Args;
@@ -57,18 +58,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !(args.target_tbt.is_finite() && args.target_tbt > 0.0) {
         bail!("--target-tbt is {}, expected milliseconds above 0", args.target_tbt);
     }
-    let engine = model::engine(&args.load)?;
+    let loader = Loader::new(&args.load);
+    let engine = loader.engine()?;
     let checkpoint = model::open(&args.model)?;
     let streams = args.streams as usize;
     let mut options = LoadOptions::default().fit_context().max_concurrent(streams);
-    options = hub::localized(args.load.options(options)?, args.load.device)?;
+    options = loader.options(options)?;
     options.context = options.context.or(Some(CONTEXT));
     let outline = engine.outline(&checkpoint, &options)?;
     let context = outline.limits.context;
     let depth = args.depth.unwrap_or(context / 2).min(context - 1);
     let rates = match stated {
         Some(rates) => rates,
-        None => measured(&engine, args, &outline.plan)?,
+        None => measured(&loader, args, &outline.plan)?,
     };
     let on_cpu = engine.backend() == "cpu";
     let copies = match on_cpu && !args.load.no_repack {
@@ -125,7 +127,8 @@ fn stated(args: &Args) -> Result<Option<Rates>> {
 
 /// The rates of the device, which are measured where they are not known: those of its products by passes over the model,
 /// which is loaded for them.
-fn measured(engine: &Engine, args: &Args, plan: &Plan) -> Result<Rates> {
+fn measured(loader: &Loader<'_>, args: &Args, plan: &Plan) -> Result<Rates> {
+    let engine = loader.engine()?;
     if args.measure || !engine.unmeasured().is_empty() {
         note!("measuring the speed of memory and links, about a second for each device");
         if let Err(error) = engine.measure() {
@@ -135,7 +138,7 @@ fn measured(engine: &Engine, args: &Args, plan: &Plan) -> Result<Rates> {
     if let Some(rates) = engine.rates(plan).filter(|rates| rates.multiply.is_some()) {
         return Ok(rates);
     }
-    let model = model::load_on(engine, &args.model, &args.load, Engine::loaded_to_measure())?;
+    let model = loader.load(&args.model, Engine::loaded_to_measure())?;
     Ok(engine.measure_passes(model)?)
 }
 

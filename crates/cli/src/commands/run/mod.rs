@@ -24,7 +24,8 @@ use crate::{
     defaults::bias,
     hints,
     interrupt::{EXIT_CODE, Flag, Interrupt},
-    model::{self, LoadArgs},
+    loader::Loader,
+    model::LoadArgs,
     output::{self, WithHint},
     progress::Progress,
     sampling::SamplingArgs,
@@ -264,7 +265,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let parallel = usize::from(args.parallel);
     let sequences = texts.map_or(parallel, |texts| texts.min(parallel));
     let options = args.speculate.apply(LoadOptions::default().max_concurrent(sequences))?;
-    let model = model::load_and_say(&file, &args.load, options)?;
+    let model = Loader::new(&args.load).load_and_say(&file, options)?;
     args.sampling.fill(&model);
     let options = args.options()?;
     let chat = args.chat_template(&model)?;
