@@ -10,8 +10,9 @@ pub(super) const STREAMS_MAX: usize = 4096;
 #[derive(clap::Args)]
 #[command(
     after_help = "The rates of a device are those of `pelton inspect --placement`. They are measured once and kept: \
-                  those of a CPU by\npasses over a model of each format, which is loaded for them. For a device that is \
-                  elsewhere, --read and --multiply\nstate them: nothing is loaded then. docs/scale.md has the formulas."
+                  those of a CPU by passes over a model of each format, which is loaded for them. For a device that \
+                  is elsewhere, --read and --multiply state them: nothing is loaded then. docs/scale.md has the \
+                  formulas."
 )]
 pub(crate) struct Args {
     /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
