@@ -16,7 +16,8 @@ pub(crate) fn wrong(name: &str, value: &Bound<'_, PyAny>, expected: &str) -> PyE
         Some((end, _)) => format!("{}…", &found[..end]),
         None => found,
     };
-    PyTypeError::new_err(format!("{name} is {found}, expected {expected}"))
+    let hint = if is_bytes(value) { "; bytes are decoded to a text first" } else { "" };
+    PyTypeError::new_err(format!("{name} is {found}, expected {expected}{hint}"))
 }
 
 /// An argument of a type.
@@ -40,7 +41,7 @@ where
     T: for<'a, 'py> FromPyObject<'a, 'py>,
 {
     match is_bytes(value) {
-        true => Err(wrong(name, value, &format!("{expected}; bytes are decoded to a text first"))),
+        true => Err(wrong(name, value, expected)),
         false => value.extract().map_err(|_| wrong(name, value, expected)),
     }
 }

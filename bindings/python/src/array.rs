@@ -13,16 +13,7 @@ use pyo3::{
     types::{PyList, PyTuple},
 };
 
-use crate::dlpack::{self, Demand};
-
-/// The elements of an array in row-major order, with its shape.
-#[derive(Debug)]
-pub(crate) struct Data {
-    pub(crate) values: Vec<f32>,
-    pub(crate) shape: Vec<i64>,
-    /// Elements between neighbors of each dimension.
-    pub(crate) strides: Vec<i64>,
-}
+use crate::dlpack::{self, Data, Demand};
 
 /// Read-only float32 values `[…]`, for `numpy.asarray`, `torch.from_dlpack` and `memoryview`.
 #[pyclass(frozen, module = "pelton")]

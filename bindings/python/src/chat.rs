@@ -251,7 +251,8 @@ impl ChatStream {
                     (state.ended, state.reason) = (true, Some(reason));
                     let word = finish_reason(reason, state.called);
                     let mut last = self.chunk(&mut state.tokens, json!({}), Some(word));
-                    last["usage"] = usage(&state.parser.stats(stats.clone()), state.parser.reasoning_tokens());
+                    last["usage"] =
+                        usage(&state.parser.stats(stats.clone()), state.parser.reasoning_tokens());
                     state.chunks.push_back(last);
                 }
                 Ok(Event::Failed(error)) => {
@@ -298,7 +299,8 @@ impl ChatStream {
                 "finish_reason": word,
             });
             let mut answer = self.head("chat.completion", choice);
-            answer["usage"] = usage(&state.parser.stats(stats.clone()), state.parser.reasoning_tokens());
+            answer["usage"] =
+                usage(&state.parser.stats(stats.clone()), state.parser.reasoning_tokens());
             answer
         }))
     }

@@ -7,8 +7,6 @@ use std::{
 
 use pyo3::{exceptions::PyBufferError, ffi, prelude::*};
 
-use crate::array::Data;
-
 /// `kDLCPU`, device 0.
 pub(crate) const CPU: (i32, i32) = (1, 0);
 /// `kDLFloat`.
@@ -16,6 +14,15 @@ const FLOAT: u8 = 2;
 /// The flags of versioned tensors.
 const READ_ONLY: u64 = 1;
 const IS_COPIED: u64 = 2;
+
+/// The elements of an array in row-major order, with its shape.
+#[derive(Debug)]
+pub(crate) struct Data {
+    pub(crate) values: Vec<f32>,
+    pub(crate) shape: Vec<i64>,
+    /// Elements between neighbors of each dimension.
+    pub(crate) strides: Vec<i64>,
+}
 
 const PLAIN: &CStr = c"dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";

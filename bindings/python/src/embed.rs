@@ -1,26 +1,9 @@
 //! Embeddings of texts.
 
-use std::{
-    ops::ControlFlow,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
-
 use pelton::{EmbedOptions, Pooling};
 use pyo3::{IntoPyObjectExt, prelude::*, types::PyList};
 
 use crate::{arguments::Prompts, array::Array, error::Failure, wait::on_thread};
-
-/// Sets a flag when it is dropped: the job looks at it.
-struct Flag(Arc<AtomicBool>);
-
-impl Drop for Flag {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 /// The embeddings: `[texts, dimensions]`, of one text `[dimensions]`. A model that pools nothing gives one
 /// array `[tokens, dimensions]` for each text.
@@ -30,18 +13,13 @@ pub(crate) fn embed<'py>(
     prompts: Prompts,
     options: EmbedOptions,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let stopped = Arc::new(AtomicBool::new(false));
-    let _flag = Flag(Arc::clone(&stopped));
     let (model, is_one) = (model.clone(), prompts.is_one);
-    let (pooling, embeddings) = on_thread(py, move || {
+    let (pooling, embeddings) = on_thread(py, move |gone| {
         let pooling = model.pooling()?;
         let mut all = vec![None; prompts.list.len()];
         model.embed_each(&prompts.list, &options, |i, embedding| {
             all[i] = Some(embedding);
-            match stopped.load(Ordering::Relaxed) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
+            gone.flow()
         })?;
         let all: Option<Vec<pelton::Embedding>> = all.into_iter().collect();
         Ok((pooling, all.ok_or(pelton::Error::Cancelled).map_err(Failure::from)?))

@@ -3,12 +3,17 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pelton::speech::{LiveTranscription, TranscribeOptions};
-use pyo3::prelude::*;
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyTuple},
+};
 
 use crate::{
+    call::awaitable,
     error::Failure,
     process::Owned,
-    speech::{Word, floats, no_samples, stop},
+    samples::{floats, no_samples},
+    transcript::Word,
     wait::on_thread,
 };
 
@@ -47,8 +52,7 @@ impl LiveTranscript {
     fn add(&self, py: Python<'_>, samples: Vec<f32>, is_last: bool) -> PyResult<Vec<Word>> {
         let model = Arc::clone(self.model.get().map_err(|failure| failure.raise(py))?);
         let state = Arc::clone(&self.state);
-        let (mut stop, _gone) = stop();
-        let words = on_thread(py, move || {
+        let words = on_thread(py, move |gone| {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             let state = &mut *state;
             let Some(live) = &mut state.live else {
@@ -59,7 +63,7 @@ impl LiveTranscript {
                 return Ok(Vec::new());
             }
             let mut model = model.lock().unwrap_or_else(PoisonError::into_inner);
-            let update = live.advance(&mut model, &mut stop)?;
+            let update = live.advance(&mut model, gone)?;
             drop(model);
             let language = live.language().map(|language| language.to_string());
             (state.pending, state.language) = (update.tentative, language);
@@ -98,6 +102,26 @@ impl LiveTranscript {
     /// Ends the audio, and returns the words that are left.
     fn finish(&self, py: Python<'_>) -> PyResult<Vec<Word>> {
         self.add(py, Vec::new(), true)
+    }
+
+    /// `push`, to be awaited.
+    #[pyo3(signature = (*arguments, **keywords), text_signature = "($self, samples, /)")]
+    fn apush<'py>(
+        slf: &Bound<'py, Self>,
+        arguments: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        awaitable(slf.as_any(), "push", arguments, keywords)
+    }
+
+    /// `finish`, to be awaited.
+    #[pyo3(signature = (*arguments, **keywords), text_signature = "($self)")]
+    fn afinish<'py>(
+        slf: &Bound<'py, Self>,
+        arguments: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        awaitable(slf.as_any(), "finish", arguments, keywords)
     }
 
     /// The words after the final ones, as the newest transcript has them. They may still change.

@@ -45,7 +45,7 @@ impl Place {
     }
 
     /// The file, which is downloaded if it is one of a hub and not on this machine.
-    pub(crate) fn source(self) -> Result<ModelSource, Failure> {
+    pub(crate) fn source(self, cancel: &Cancel) -> Result<ModelSource, Failure> {
         let word = match self {
             Self::BuiltIn => return Ok(ModelSource::BuiltIn),
             Self::Path(path) => return Ok(path.into()),
@@ -64,8 +64,8 @@ impl Place {
         let model = match hub.find(&reference, budget) {
             Some(model) => model,
             None => {
-                let plan = hub.plan(&reference, budget, &Cancel::default())?;
-                hub.fetch(&plan, &mut |_| {}, &Cancel::default())?
+                let plan = hub.plan(&reference, budget, cancel)?;
+                hub.fetch(&plan, &mut |_| {}, cancel)?
             }
         };
         Ok(model.path.into())
@@ -148,12 +148,12 @@ pub(crate) fn load(
     }
     options.pooling = pooling.map(pooling_word).transpose().map_err(raise)?;
     let device = device.to_owned();
-    let model = on_thread(py, move || {
+    let model = on_thread(py, move |gone| {
         let engine = engine(&device, threads)?;
         if let Some(draft) = draft {
-            options = options.draft(draft.source()?);
+            options = options.draft(draft.source(gone.flag())?);
         }
-        let source = place.source()?;
+        let source = place.source(gone.flag())?;
         if options.max_concurrent.is_none() {
             options.max_concurrent = Some(CONCURRENT);
         }

@@ -4,11 +4,12 @@ use pelton::{EmbedOptions, GenerateOptions, LogitRows, Prompt};
 use pyo3::{
     IntoPyObjectExt,
     prelude::*,
-    types::{PyDict, PyList},
+    types::{PyDict, PyList, PyTuple},
 };
 
 use crate::{
-    arguments::{Prompts, one_prompt, prompts, wrong},
+    arguments::{Prompts, get, one_prompt, prompts, wrong},
+    call::awaitable,
     chat::{self, ChatArguments},
     completion::Completion,
     embed,
@@ -17,6 +18,7 @@ use crate::{
     options::request_options,
     process::Owned,
     request::{Request, run_all},
+    rerank::{self, Wanted},
     score::{self, Pair},
     stream::{TokenStream, asynchronous},
     tokenizer::Tokenizer,
@@ -210,6 +212,114 @@ impl Model {
         let mut options = EmbedOptions::default().normalize(normalize);
         options.dimensions = dimensions;
         embed::embed(py, self.get(py)?, prompts("texts", texts)?, options)
+    }
+
+    /// The documents by their relevance for a query, the most relevant first: dicts of `index` and `score`,
+    /// at most `top_n` of them.
+    #[pyo3(signature = (
+        query, documents, *, top_n = None, return_documents = false, raw_scores = false
+    ))]
+    fn rerank<'py>(
+        &self,
+        query: &Bound<'py, PyAny>,
+        documents: &Bound<'py, PyAny>,
+        top_n: Option<&Bound<'py, PyAny>>,
+        return_documents: bool,
+        raw_scores: bool,
+    ) -> PyResult<Bound<'py, PyList>> {
+        const TOP: &str = "an int from 1";
+        let query_text = get("query", query, "a text")?;
+        let texts = get("documents", documents, "a list of texts")?;
+        let most = match top_n {
+            None => usize::MAX,
+            Some(count) => match get("top_n", count, TOP)? {
+                0 => return Err(wrong("top_n", count, TOP)),
+                most => most,
+            },
+        };
+        let wanted = Wanted { most, texts: return_documents, raw: raw_scores };
+        rerank::rerank(query.py(), self.get(query.py())?, query_text, texts, &wanted)
+    }
+
+    /// `generate`, to be awaited. The end of the task cancels the requests.
+    #[pyo3(
+        signature = (*arguments, **keywords),
+        text_signature = "($self, prompt, **options)"
+    )]
+    fn agenerate<'py>(
+        slf: &Bound<'py, Self>,
+        arguments: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        awaitable(slf.as_any(), "generate", arguments, keywords)
+    }
+
+    /// `chat`, to be awaited.
+    #[pyo3(
+        signature = (*arguments, **keywords),
+        text_signature = "($self, messages, tools=None, *, tool_choice=None, parallel_tool_calls=True, \
+                          stream=False, enable_thinking=None, reasoning_effort=None, \
+                          continue_final_message=False, template_kwargs=None, **options)"
+    )]
+    fn achat<'py>(
+        slf: &Bound<'py, Self>,
+        arguments: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        awaitable(slf.as_any(), "chat", arguments, keywords)
+    }
+
+    /// `score`, to be awaited.
+    #[pyo3(
+        signature = (*arguments, **keywords),
+        text_signature = "($self, context, continuation)"
+    )]
+    fn ascore<'py>(
+        slf: &Bound<'py, Self>,
+        arguments: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        awaitable(slf.as_any(), "score", arguments, keywords)
+    }
+
+    /// `logits`, to be awaited.
+    #[pyo3(
+        signature = (*arguments, **keywords),
+        text_signature = "($self, prompt, *, last=False)"
+    )]
+    fn alogits<'py>(
+        slf: &Bound<'py, Self>,
+        arguments: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        awaitable(slf.as_any(), "logits", arguments, keywords)
+    }
+
+    /// `embed`, to be awaited.
+    #[pyo3(
+        signature = (*arguments, **keywords),
+        text_signature = "($self, texts, *, dimensions=None, normalize=True)"
+    )]
+    fn aembed<'py>(
+        slf: &Bound<'py, Self>,
+        arguments: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        awaitable(slf.as_any(), "embed", arguments, keywords)
+    }
+
+    /// `rerank`, to be awaited.
+    #[pyo3(
+        signature = (*arguments, **keywords),
+        text_signature = "($self, query, documents, *, top_n=None, return_documents=False, \
+                          raw_scores=False)"
+    )]
+    fn arerank<'py>(
+        slf: &Bound<'py, Self>,
+        arguments: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        awaitable(slf.as_any(), "rerank", arguments, keywords)
     }
 
     /// The tokenizer.

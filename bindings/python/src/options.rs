@@ -152,11 +152,8 @@ fn constraint(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<Constrain
         "json_schema" => match json::from_python(name, value)? {
             Value::Bool(false) => return Ok(None),
             Value::Bool(true) => Constraint::JsonObject,
-            Value::String(text) => {
-                Constraint::json_schema(&text).map_err(|error| {
-                    Failure::input(format!("{name}: {error}")).raise(value.py())
-                })?
-            }
+            Value::String(text) => Constraint::json_schema(&text)
+                .map_err(|error| Failure::input(format!("{name}: {error}")).raise(value.py()))?,
             schema => Constraint::JsonSchema(schema),
         },
         "regex" => Constraint::Regex(get(name, value, "a text")?),

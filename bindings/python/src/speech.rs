@@ -1,29 +1,29 @@
 //! Transcription of audio.
 
 use std::{
-    ops::ControlFlow,
     path::PathBuf,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use pelton::{
     ModelSource, SpeechOptions,
-    speech::{
-        AudioFile, Control, Format, Memory, Observer, Task, TranscribeOptions, Transcription,
-        VoiceOptions, WriteOptions, write,
-    },
+    speech::{AudioFile, Memory, Task, TranscribeOptions, Transcription, VoiceOptions},
 };
-use pyo3::{buffer::PyBuffer, prelude::*, types::PyString};
+use pyo3::{
+    buffer::PyBuffer,
+    prelude::*,
+    types::{PyDict, PyString, PyTuple},
+};
 
 use crate::{
     arguments::path,
+    call::awaitable,
     error::Failure,
     live::LiveTranscript,
     load::{Place, engine, kv_type},
     process::Owned,
+    samples::{array_type, floats, no_samples},
+    transcript::Transcript,
     wait::on_thread,
 };
 
@@ -32,220 +32,6 @@ use crate::{
 pub(crate) struct SpeechModel {
     model: Owned<Arc<Mutex<pelton::SpeechModel>>>,
     name: String,
-}
-
-/// A word with its times.
-#[pyclass(frozen, get_all, module = "pelton")]
-#[derive(Clone)]
-pub(crate) struct Word {
-    /// The text, with the space before it.
-    text: String,
-    /// Seconds from the start of the audio.
-    start: f64,
-    /// Seconds from the start of the audio.
-    end: f64,
-    /// The mean probability of its tokens.
-    probability: f64,
-}
-
-impl From<&pelton::speech::Word> for Word {
-    fn from(word: &pelton::speech::Word) -> Self {
-        let (text, probability) = (word.text.clone(), word.probability);
-        Self { text, start: word.start, end: word.end, probability }
-    }
-}
-
-#[pymethods]
-impl Word {
-    fn __repr__(&self) -> String {
-        format!("Word({:.2}, {:.2}, {:?})", self.start, self.end, self.text)
-    }
-}
-
-/// A part of a transcript.
-#[pyclass(frozen, get_all, module = "pelton")]
-#[derive(Clone)]
-pub(crate) struct Segment {
-    /// The text, with the space before it.
-    text: String,
-    /// Seconds from the start of the audio.
-    start: f64,
-    /// Seconds from the start of the audio.
-    end: f64,
-    /// The tokens, timestamps included.
-    tokens: Vec<u32>,
-    /// The mean log-probability of the window's tokens.
-    average_logprob: f64,
-    /// The probability that the window has no speech.
-    no_speech_prob: f64,
-    /// Words with their times, if they were wanted.
-    words: Vec<Word>,
-}
-
-#[pymethods]
-impl Segment {
-    fn __repr__(&self) -> String {
-        format!("Segment({:.2}, {:.2}, {:?})", self.start, self.end, self.text)
-    }
-}
-
-/// The text of audio.
-#[pyclass(frozen, module = "pelton")]
-pub(crate) struct Transcript {
-    transcript: pelton::speech::Transcript,
-}
-
-#[pymethods]
-impl Transcript {
-    /// The whole text.
-    #[getter]
-    fn text(&self) -> &str {
-        &self.transcript.text
-    }
-
-    /// The language, as ISO 639 has it.
-    #[getter]
-    fn language(&self) -> String {
-        self.transcript.language.to_string()
-    }
-
-    /// The parts, in order.
-    #[getter]
-    fn segments(&self) -> Vec<Segment> {
-        let segment = |segment: &pelton::speech::Segment| Segment {
-            text: segment.text.clone(),
-            start: segment.start,
-            end: segment.end,
-            tokens: segment.tokens.clone(),
-            average_logprob: segment.average_logprob,
-            no_speech_prob: segment.no_speech_prob,
-            words: segment.words.iter().map(Word::from).collect(),
-        };
-        self.transcript.segments.iter().map(segment).collect()
-    }
-
-    /// The transcript as a file's text: `txt`, `srt`, `vtt`, `tsv`, `json`, `csv` or `lrc`.
-    fn to(&self, py: Python<'_>, format: &str) -> PyResult<String> {
-        let format: Format =
-            format.parse().map_err(|error: String| Failure::input(error).raise(py))?;
-        let mut text = Vec::new();
-        let segments = &self.transcript.segments;
-        let words = segments.iter().any(|segment| !segment.words.is_empty());
-        let language = self.transcript.language.to_string();
-        let options = WriteOptions { words, language, ..WriteOptions::default() };
-        write(format, segments, &options, &mut text)?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
-    }
-
-    fn __str__(&self) -> &str {
-        &self.transcript.text
-    }
-
-    fn __repr__(&self) -> String {
-        format!(
-            "Transcript({:?}, language={}, segments={})",
-            self.transcript.text,
-            self.transcript.language,
-            self.transcript.segments.len()
-        )
-    }
-}
-
-/// Stops a transcription whose caller was interrupted.
-pub(crate) struct Stop(Arc<AtomicBool>);
-
-impl Stop {
-    fn flow(&self) -> ControlFlow<()> {
-        match self.0.load(Ordering::Relaxed) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
-    }
-}
-
-impl Control for Stop {
-    fn step(&mut self) -> ControlFlow<()> {
-        self.flow()
-    }
-}
-
-impl Observer for Stop {
-    fn progress(&mut self, _: usize, _: usize) -> ControlFlow<()> {
-        self.flow()
-    }
-}
-
-/// Sets the flag of [`Stop`] when the caller is gone.
-pub(crate) struct Gone(Arc<AtomicBool>);
-
-/// The two ends of a flag.
-pub(crate) fn stop() -> (Stop, Gone) {
-    let flag = Arc::new(AtomicBool::new(false));
-    (Stop(Arc::clone(&flag)), Gone(flag))
-}
-
-impl Drop for Gone {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// The samples of an argument, if it is an array with one dimension: of floating-point numbers, or of 16-bit
-/// integers, which are in 32,768ths. Both orders of bytes are read.
-pub(crate) fn floats(value: &Bound<'_, PyAny>) -> PyResult<Option<Vec<f32>>> {
-    let py = value.py();
-    let Some(kind) = array_type(value)? else {
-        return match PyBuffer::<f32>::get(value) {
-            Ok(buffer) if buffer.dimensions() == 1 => {
-                let is_swapped = is_foreign(buffer.format().to_bytes());
-                let mut values = buffer.to_vec(py)?;
-                if is_swapped {
-                    values.iter_mut().for_each(|x| *x = f32::from_bits(x.to_bits().swap_bytes()));
-                }
-                Ok(Some(values))
-            }
-            _ => Ok(None),
-        };
-    };
-    let scale = match kind.get(1..) {
-        Some("f2" | "f4" | "f8") => 1.0,
-        Some("i2") => 1.0 / 32_768.0,
-        _ => return Ok(None),
-    };
-    // numpy knows every order of bytes
-    let native = value.call_method1("astype", ("=f4",))?;
-    let buffer = PyBuffer::<f32>::get(&native)?;
-    if buffer.dimensions() != 1 {
-        return Ok(None);
-    }
-    let mut values = buffer.to_vec(py)?;
-    values.iter_mut().for_each(|value| *value *= scale);
-    Ok(Some(values))
-}
-
-/// Whether the first character of a format names another order of bytes than this machine's.
-fn is_foreign(format: &[u8]) -> bool {
-    let foreign: &[u8] = if cfg!(target_endian = "little") { b">!" } else { b"<" };
-    format.first().is_some_and(|first| foreign.contains(first))
-}
-
-/// The type of an array's elements as numpy writes it, such as `>f4`; `None` of other values.
-fn array_type(value: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
-    let Some(kind) = value.getattr_opt("dtype")? else { return Ok(None) };
-    let Some(text) = kind.getattr_opt("str")? else { return Ok(None) };
-    Ok(Some(text.extract::<String>()?))
-}
-
-/// The `TypeError` of an argument that has no samples, with the type of an array.
-pub(crate) fn no_samples(name: &str, value: &Bound<'_, PyAny>, expected: &str) -> PyErr {
-    let shape = || -> PyResult<Option<String>> {
-        let Some(kind) = array_type(value)? else { return Ok(None) };
-        Ok(Some(format!("{kind} of {} dimensions", value.getattr("ndim")?.extract::<usize>()?)))
-    };
-    match shape() {
-        Ok(Some(found)) => wrong(name, value, &format!("{expected}, not an array of {found}")),
-        _ => wrong(name, value, expected),
-    }
 }
 
 /// The audio of a call.
@@ -318,8 +104,8 @@ pub(crate) fn load_speech(
     let kv = kv_type(kv).map_err(|failure| failure.raise(py))?;
     let options = SpeechOptions::default().windows(windows).beams(beams).kv(kv);
     let device = device.to_owned();
-    let model = on_thread(py, move || {
-        let source: ModelSource = place.source()?;
+    let model = on_thread(py, move |gone| {
+        let source: ModelSource = place.source(gone.flag())?;
         Ok(engine(&device, threads)?.load_speech(source, &options)?)
     })?;
     let name = model.name().to_owned();
@@ -358,23 +144,34 @@ impl SpeechModel {
         options.batched = batched;
         options.voices = vad.then(VoiceOptions::default);
         let model = Arc::clone(self.model.get().map_err(raise)?);
-        let (mut stop, _gone) = stop();
-        let transcript = on_thread(py, move || {
+        let transcript = on_thread(py, move |gone| {
             let mut model = model.lock().unwrap_or_else(PoisonError::into_inner);
             Ok(match audio {
-                Audio::Path(path) => {
-                    model.transcribe(AudioFile::open(path)?, &options, &mut stop)?
-                }
+                Audio::Path(path) => model.transcribe(AudioFile::open(path)?, &options, gone)?,
                 Audio::Bytes(bytes) => {
                     let file = AudioFile::from_bytes(bytes, "audio")?;
-                    model.transcribe(file, &options, &mut stop)?
+                    model.transcribe(file, &options, gone)?
                 }
                 Audio::Samples(samples) => {
-                    model.transcribe(Memory::new(samples), &options, &mut stop)?
+                    model.transcribe(Memory::new(samples), &options, gone)?
                 }
             })
         })?;
-        Ok(Transcript { transcript })
+        Ok(transcript.into())
+    }
+
+    /// `transcribe`, to be awaited.
+    #[pyo3(
+        signature = (*arguments, **keywords),
+        text_signature = "($self, audio, *, language=None, task='transcribe', words=False, prompt=None, \
+                          beam_size=None, temperatures=None, vad=False, batched=False, seed=None)"
+    )]
+    fn atranscribe<'py>(
+        slf: &Bound<'py, Self>,
+        arguments: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        awaitable(slf.as_any(), "transcribe", arguments, keywords)
     }
 
     /// Starts a transcription of audio that still comes. The model must know the times of words.

@@ -3,7 +3,11 @@
 use pelton::Special;
 use pyo3::prelude::*;
 
-use crate::{arguments::numbers, error::Failure, process::Owned};
+use crate::{
+    arguments::{get, numbers},
+    error::Failure,
+    process::Owned,
+};
 
 /// The tokenizer of a model.
 #[pyclass(frozen, module = "pelton")]
@@ -28,11 +32,13 @@ impl Tokenizer {
     /// The ids of a text, in which special tokens count as such. `add_special` adds the tokens that the
     /// model's file puts before and after a text.
     #[pyo3(signature = (text, *, add_special = true))]
-    fn encode(&self, py: Python<'_>, text: &str, add_special: bool) -> PyResult<Vec<u32>> {
+    fn encode(&self, text: &Bound<'_, PyAny>, add_special: bool) -> PyResult<Vec<u32>> {
+        let py = text.py();
+        let text: String = get("text", text, "a text")?;
         let tokenizer = self.get(py)?;
         let ids = py.detach(|| match add_special {
-            true => tokenizer.encode_prompt(text),
-            false => tokenizer.encode(text, Special::Parse),
+            true => tokenizer.encode_prompt(&text),
+            false => tokenizer.encode(&text, Special::Parse),
         });
         ids.map_err(|error| Failure::from(pelton::Error::from(error)).raise(py))
     }

@@ -26,9 +26,12 @@ def test_the_page_of_the_package(monkeypatch, capsys):
 
 
 def test_the_document(monkeypatch, capsys):
-    first, speech, *_ = blocks("docs/python.md")
+    first, awaited, speech, *_ = blocks("docs/python.md")
     run(first, monkeypatch)
     assert "5" in capsys.readouterr().out
+    run(awaited.replace("aload()", 'aload(device="cpu")'), monkeypatch)
+    out = capsys.readouterr().out
+    assert "5" in out and "11" in out
     run("import pelton\n" + speech, monkeypatch)
     assert "Robert learned Greek in Oslo." in capsys.readouterr().out
 

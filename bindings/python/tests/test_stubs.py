@@ -45,8 +45,12 @@ answer: dict[str, object] = model.chat([{"role": "user", "content": "a"}])
 chunks: pelton.ChatStream = model.chat("a", stream=True)
 score: tuple[float, bool] = model.score("a", "b")
 shape: tuple[int, ...] = model.logits([1]).shape
+best: list[int] = [one["index"] for one in model.rerank("a", ["b"], top_n=1)]
 
 async def read() -> list[str]:
+    other: pelton.Model = await pelton.aload(context=64)
+    texts: list[str] = [one.text for one in await other.agenerate(["a"], max_tokens=3)]
+    answer: dict[str, object] = await other.achat("a")
     return [token.text async for token in model.astream("a", stop=["b"])]
 '''
 MISUSE = '''
@@ -55,6 +59,7 @@ import pelton
 pelton.load().generate("a", warmth=1)
 pelton.load().generate("a", temperature="hot")
 pelton.load(contexts=5)
+pelton.aload(contexts=5)
 '''
 
 
@@ -66,7 +71,7 @@ def test_a_type_checker_knows_the_package(tmp_path):
     assert found.returncode == 0, found.stdout + found.stderr
     found = run("mypy", "--strict", "misuse.py", cwd=tmp_path)
     lines = {int(line.split(":")[1]) for line in found.stdout.splitlines() if ": error:" in line}
-    assert lines == {4, 5, 6}, found.stdout + found.stderr
+    assert lines == {4, 5, 6, 7}, found.stdout + found.stderr
 
 
 def test_the_package_itself_is_typed():

@@ -148,10 +148,32 @@ def test_dlpack_of_torch(tiny):
     assert torch.from_dlpack(array).tolist() == array.tolist()
 
 
+@pytest.mark.parametrize("kind", ["<u2", ">u2", "<i4", ">i4", "<i8", ">i8"])
+def test_arrays_of_token_ids(tiny, kind):
+    ids = [1, 2, 100]
+    array = np.array(ids, kind)
+    expected = tiny.logits(ids).tolist()
+    assert tiny.logits(array).tolist() == expected
+    tokens = tiny.generate(ids, temperature=0, max_tokens=3).tokens
+    assert tiny.generate(array, temperature=0, max_tokens=3).tokens == tokens
+    both = tiny.generate([array, array[:2]], temperature=0, max_tokens=3)
+    assert [one.tokens for one in both][0] == tokens
+    with pytest.raises(TypeError, match="expected a text, a list of token ids"):
+        tiny.generate(array.astype(kind[0] + "f4"))
+
+
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_bytes_are_no_token_ids(tiny, model, kind):
+def test_bytes_are_no_text(tiny, model, kind):
     text = kind(b"Hi")
     for call in (
+        lambda: model.chat(text),
+        lambda: model.chat([{"role": "user", "content": text}]),
+        lambda: model.generate("a", stop=text),
+        lambda: model.generate("a", json_schema=text),
+        lambda: model.generate("a", regex=text),
+        lambda: model.generate("a", prediction=text),
+        lambda: model.embed(text),
+        lambda: model.tokenizer.encode(text),
         lambda: tiny.generate(text),
         lambda: tiny.generate([text]),
         lambda: tiny.logits(text),

@@ -8,7 +8,7 @@
 A model belongs to the process that loaded it. Threads can share it.
 """
 
-from ._aio import AsyncStream
+from ._aio import AsyncStream, aload, aload_speech
 from ._errors import (
     BusyError,
     CancelledError,
@@ -78,6 +78,8 @@ __all__ = [
     "Usage",
     "Word",
     "__version__",
+    "aload",
+    "aload_speech",
     "load",
     "load_speech",
 ]

@@ -1,4 +1,4 @@
-"""Streams in asyncio."""
+"""Streams and awaitable calls in asyncio."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import socket
 import threading
 import weakref
 from collections import deque
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
-from ._pelton import Bell
+from ._pelton import Bell, Call, load, load_speech
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -126,3 +128,53 @@ class AsyncStream(Generic[T]):
         traceback: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+
+async def awaited(function: Callable[..., T], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> T:
+    """The result of a call, which runs on a thread of its own.
+
+    The cancellation of the task cancels the call and its requests.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+    call = Call()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = call.run(function, arguments, keywords)
+        except BaseException as raised:
+            error = raised
+        try:
+            loop.call_soon_threadsafe(settle, result, error)
+        except RuntimeError:
+            # the loop was closed: nobody waits
+            pass
+
+    threading.Thread(target=run, name="pelton-call").start()
+    try:
+        return await future
+    finally:
+        call.cancel()
+
+
+def _awaitable(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    @functools.wraps(function)
+    def call(*arguments: P.args, **keywords: P.kwargs) -> Coroutine[Any, Any, T]:
+        return awaited(function, arguments, keywords)
+
+    call.__name__ = call.__qualname__ = "a" + function.__name__
+    call.__doc__ = f"`{function.__name__}`, to be awaited."
+    return call
+
+
+aload = _awaitable(load)
+aload_speech = _awaitable(load_speech)

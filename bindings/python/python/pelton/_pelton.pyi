@@ -1,6 +1,6 @@
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, TypedDict, final, overload
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict, TypeVar, final, overload
 
 from typing_extensions import Buffer, Self, Unpack
 
@@ -12,7 +12,13 @@ SAMPLING_OPTIONS: Final[tuple[str, ...]]
 _Path: TypeAlias = str | os.PathLike[str]
 _Prompt: TypeAlias = str | Sequence[int]
 _Json: TypeAlias = Mapping[str, Any]
+_T = TypeVar("_T")
 _FinishReason: TypeAlias = Literal["stop", "length", "cancelled"]
+
+class _Ranked(TypedDict):
+    index: int
+    score: float
+    document: NotRequired[str]
 
 class _Options(TypedDict, total=False):
     # sampling: the same names as in SAMPLING_OPTIONS
@@ -117,6 +123,17 @@ class Bell:
     def __new__(cls) -> Self: ...
     def fileno(self) -> int: ...
     def take(self) -> list[int]: ...
+
+@final
+class Call:
+    def __new__(cls) -> Self: ...
+    def run(
+        self,
+        function: Callable[..., _T],
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+    ) -> _T: ...
+    def cancel(self) -> None: ...
 
 @final
 class TokenStream:
@@ -246,6 +263,82 @@ class Model:
         dimensions: int | None = None,
         normalize: bool = True,
     ) -> Array | list[Array]: ...
+    def rerank(
+        self,
+        query: str,
+        documents: Sequence[str],
+        *,
+        top_n: int | None = None,
+        return_documents: bool = False,
+        raw_scores: bool = False,
+    ) -> list[_Ranked]: ...
+    @overload
+    def agenerate(self, prompt: str, **options: Unpack[_Options]) -> Coroutine[Any, Any, Completion]: ...
+    @overload
+    def agenerate(
+        self, prompt: list[str] | list[list[int]], **options: Unpack[_Options]
+    ) -> Coroutine[Any, Any, list[Completion]]: ...
+    @overload
+    def agenerate(self, prompt: Sequence[int], **options: Unpack[_Options]) -> Coroutine[Any, Any, Completion]: ...
+    @overload
+    def achat(
+        self,
+        messages: str | Sequence[_Json],
+        tools: Sequence[_Json] | None = None,
+        *,
+        tool_choice: str | _Json | None = None,
+        parallel_tool_calls: bool = True,
+        stream: Literal[False] = False,
+        enable_thinking: bool | None = None,
+        reasoning_effort: str | None = None,
+        continue_final_message: bool = False,
+        template_kwargs: _Json | None = None,
+        **options: Unpack[_Options],
+    ) -> Coroutine[Any, Any, dict[str, Any]]: ...
+    @overload
+    def achat(
+        self,
+        messages: str | Sequence[_Json],
+        tools: Sequence[_Json] | None = None,
+        *,
+        tool_choice: str | _Json | None = None,
+        parallel_tool_calls: bool = True,
+        stream: Literal[True],
+        enable_thinking: bool | None = None,
+        reasoning_effort: str | None = None,
+        continue_final_message: bool = False,
+        template_kwargs: _Json | None = None,
+        **options: Unpack[_Options],
+    ) -> Coroutine[Any, Any, ChatStream]: ...
+    @overload
+    def ascore(self, context: str, continuation: str) -> Coroutine[Any, Any, tuple[float, bool]]: ...
+    @overload
+    def ascore(
+        self,
+        context: list[str] | list[list[int]],
+        continuation: list[str] | list[list[int]],
+    ) -> Coroutine[Any, Any, list[tuple[float, bool]]]: ...
+    @overload
+    def ascore(
+        self, context: Sequence[int], continuation: Sequence[int]
+    ) -> Coroutine[Any, Any, tuple[float, bool]]: ...
+    def alogits(self, prompt: _Prompt, *, last: bool = False) -> Coroutine[Any, Any, Array]: ...
+    def aembed(
+        self,
+        texts: str | Sequence[str] | Sequence[int] | Sequence[list[int]],
+        *,
+        dimensions: int | None = None,
+        normalize: bool = True,
+    ) -> Coroutine[Any, Any, Array | list[Array]]: ...
+    def arerank(
+        self,
+        query: str,
+        documents: Sequence[str],
+        *,
+        top_n: int | None = None,
+        return_documents: bool = False,
+        raw_scores: bool = False,
+    ) -> Coroutine[Any, Any, list[_Ranked]]: ...
     @property
     def tokenizer(self) -> Tokenizer: ...
     @property
@@ -297,6 +390,8 @@ class Transcript:
 class LiveTranscript:
     def push(self, samples: Buffer, /) -> list[Word]: ...
     def finish(self) -> list[Word]: ...
+    def apush(self, samples: Buffer, /) -> Coroutine[Any, Any, list[Word]]: ...
+    def afinish(self) -> Coroutine[Any, Any, list[Word]]: ...
     @property
     def pending(self) -> list[Word]: ...
     @property
@@ -318,6 +413,20 @@ class SpeechModel:
         batched: bool = False,
         seed: int | None = None,
     ) -> Transcript: ...
+    def atranscribe(
+        self,
+        audio: _Path | Buffer,
+        *,
+        language: str | None = None,
+        task: Literal["transcribe", "translate"] = "transcribe",
+        words: bool = False,
+        prompt: str | None = None,
+        beam_size: int | None = None,
+        temperatures: Sequence[float] | None = None,
+        vad: bool = False,
+        batched: bool = False,
+        seed: int | None = None,
+    ) -> Coroutine[Any, Any, Transcript]: ...
     def live(
         self,
         *,
