@@ -21,9 +21,10 @@ use tree::Sources;
 const MAX_LINES: usize = 600;
 
 fn crates() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut crates: Vec<_> = entries.filter(|path| path.join("Cargo.toml").is_file()).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let entries = ["crates", "bindings"].map(|folder| fs::read_dir(root.join(folder)).unwrap());
+    let paths = entries.into_iter().flatten().map(|entry| entry.unwrap().path());
+    let mut crates: Vec<_> = paths.filter(|path| path.join("Cargo.toml").is_file()).collect();
     crates.sort();
     crates
 }

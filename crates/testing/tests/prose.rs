@@ -10,6 +10,7 @@ mod markdown;
 #[path = "prose/sentences.rs"]
 mod sentences;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +40,22 @@ fn files(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
         }
     }
     found.sort();
+    found
+}
+
+/// The files and folders below `folder`, except in build outputs and linked folders.
+fn everything(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name();
+        if !matches!(&*name.to_string_lossy(), ".git" | "target" | "node_modules") {
+            if entry.file_type().unwrap().is_dir() {
+                found.extend(everything(&entry.path()));
+            }
+            found.push(entry.path());
+        }
+    }
     found
 }
 
@@ -83,6 +100,31 @@ fn links_lead_to_files() {
     }
     assert!(count > 20, "found only {count} links");
     assert!(found.is_empty(), "links that lead nowhere:{found}");
+}
+
+/// Paths in code spans are those of files here, or ends of such paths. CHANGELOG.md names files of the past.
+#[test]
+fn paths_in_documents_exist() {
+    let root = root();
+    let mut ends = BTreeSet::new();
+    for path in everything(&root) {
+        let path = path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
+        let starts = std::iter::once(0).chain(path.match_indices('/').map(|(at, _)| at + 1));
+        ends.extend(starts.map(|start| path[start..].to_owned()));
+    }
+    let mut found = String::new();
+    let mut count = 0;
+    for path in files(&root, &["md"]).into_iter().filter(|path| !path.ends_with("CHANGELOG.md")) {
+        let name = path.strip_prefix(&root).unwrap().display();
+        for code in markdown::paths(&fs::read_to_string(&path).unwrap()) {
+            count += 1;
+            if !ends.contains(code.trim_end_matches('/')) {
+                found += &format!("\n{name}: {code} is not the end of a file's path");
+            }
+        }
+    }
+    assert!(count > 200, "found only {count} paths");
+    assert!(found.is_empty(), "paths that do not exist:{found}");
 }
 
 /// Each index links the pages of its folder.
@@ -178,6 +220,12 @@ fn what_is_no_sentence_is_skipped() {
     assert_eq!(
         markdown::links("[a](b.md#c), ![d](e/f.svg), [g](https://h), [i](#j)"),
         [("b.md", "c"), ("e/f.svg", ""), ("", "j")].map(|(a, b)| (a.to_owned(), b.to_owned()))
+    );
+    assert_eq!(
+        markdown::paths(
+            "`a/b.rs` [`c.sh`](d), `crates/e/`, `crates/E/NAME.rs`, `a/b`, `b.json`, `x.rs y`"
+        ),
+        ["a/b.rs", "c.sh", "crates/e/"]
     );
     assert_eq!(markdown::fragments("# A b\n\nText.\n\n## `C`-d: e, F_g\n"), ["a-b", "c-d-e-f_g"]);
     let found: Vec<_> = markdown::blocks("A `b c` d. `E` f.\nG. H?\n\n- I.")

@@ -61,6 +61,46 @@ pub(crate) fn links(document: &str) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Endings of files of this repository.
+const ENDINGS: [&str; 9] = [".c", ".h", ".md", ".py", ".rs", ".sh", ".toml", ".wgsl", ".yml"];
+/// Folders of this repository whose paths are written from its root.
+const FOLDERS: [&str; 6] = ["benches/", "bindings/", "crates/", "docs/", "packaging/", "tests/"];
+/// Files that a release makes.
+const MADE: [&str; 1] = ["pelton-installer.sh"];
+
+/// The code spans of a document that are paths of this repository. A word in capitals stands for any name.
+pub(crate) fn paths(document: &str) -> Vec<String> {
+    let is_path = |code: &str| {
+        !MADE.contains(&code)
+            && !code.starts_with('/')
+            && code.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c))
+            && (ENDINGS.iter().any(|ending| code.ends_with(ending) && code != *ending)
+                || FOLDERS.iter().any(|folder| code.starts_with(folder)))
+            && !code.split(['/', '.']).any(is_placeholder)
+    };
+    let codes = Parser::new_ext(document, Options::ENABLE_TABLES).filter_map(|event| match event {
+        Event::Code(code) => Some(code.into_string()),
+        _ => None,
+    });
+    codes.flat_map(|code| expanded(&code)).filter(|code| is_path(code)).collect()
+}
+
+/// The paths that a shell makes of `a/{b,c}.d`.
+fn expanded(code: &str) -> Vec<String> {
+    let parts = code.split_once('{').and_then(|(start, rest)| {
+        let (choices, end) = rest.split_once('}')?;
+        Some((start, choices, end))
+    });
+    let Some((start, choices, end)) = parts else { return vec![code.to_owned()] };
+    choices.split(',').flat_map(|one| expanded(&format!("{start}{one}{end}"))).collect()
+}
+
+/// Whether a part of a path is a word in capitals, except for the names of this repository's documents.
+fn is_placeholder(part: &str) -> bool {
+    let is_document = matches!(part, "ARCHITECTURE" | "CHANGELOG" | "CONTRIBUTING" | "README");
+    !is_document && part.len() > 1 && part.chars().all(|c| c.is_ascii_uppercase() || c == '_')
+}
+
 /// The fragments that lead to the headings of a document, as forges make them.
 pub(crate) fn fragments(document: &str) -> Vec<String> {
     let mut fragments = Vec::new();
