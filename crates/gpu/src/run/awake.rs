@@ -1,4 +1,4 @@
-//! A GPU that waits for the host, awake.
+//! A spin kernel that keeps a GPU's clock up while the host computes its layers.
 //!
 //! A GPU that waits most of the time lowers its clock, and then takes several times as long for its own part of a pass.
 //! So its commands before a wait end with a kernel. It tells the host that the values have arrived, and spins until the
