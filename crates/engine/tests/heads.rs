@@ -9,7 +9,6 @@
 mod request;
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -21,6 +20,7 @@ use pelton::graph::{
 use pelton::{Checkpoint, KvType};
 use pelton_cpu::Cpu;
 use pelton_sampling::Draw;
+use pelton_testing::npy;
 
 #[path = "heads/partners.rs"]
 mod partners;
@@ -38,21 +38,6 @@ fn folder(name: &str) -> PathBuf {
 
 fn file(name: &str) -> PathBuf {
     folder(name).join("model.gguf")
-}
-
-/// The data of a version 1 `.npy` file of 4-byte elements.
-fn npy(name: &str, array: &str) -> Vec<[u8; 4]> {
-    let bytes = fs::read(folder(name).join(array)).unwrap();
-    let header = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
-    bytes[10 + header..].as_chunks().0.to_vec()
-}
-
-fn integers(name: &str, array: &str) -> Vec<u32> {
-    npy(name, array).into_iter().map(u32::from_le_bytes).collect()
-}
-
-fn floats(name: &str, array: &str) -> Vec<f32> {
-    npy(name, array).into_iter().map(f32::from_le_bytes).collect()
 }
 
 /// A loaded plan with one slot.
@@ -138,10 +123,10 @@ fn equals_pytorch(backend: &dyn Backend, tolerance: f32) {
     for name in NAMES {
         let checkpoint = Arc::new(Checkpoint::open(file(name)).unwrap());
         let options = BuildOptions { hidden: true, ..BuildOptions::default() };
-        let ids = integers(name, "ids.npy");
-        let states = floats(name, "hidden.npy");
-        let logits = floats(name, "logits.npy");
-        let tokens = integers(name, "tokens.npy");
+        let ids = npy::integers(folder(name).join("ids.npy"));
+        let states = npy::floats(folder(name).join("hidden.npy"));
+        let logits = npy::floats(folder(name).join("logits.npy"));
+        let tokens = npy::integers(folder(name).join("tokens.npy"));
         let plan = build_with(&checkpoint, &options).unwrap();
         let mut model = Loaded::new(plan, &checkpoint, backend);
         for chunks in [&[(Phase::Prompt, ids.len())][..], &[(Phase::Prompt, 7), (Phase::Decode, 5)]]

@@ -13,7 +13,7 @@ use pelton::{
     weights::{GgufWriter, Lora},
 };
 use pelton_cpu::Cpu;
-use pelton_testing::Random;
+use pelton_testing::{Random, npy};
 use serde_json::json;
 
 use request::{Request, Run};
@@ -340,6 +340,21 @@ fn peft_over_gguf() {
                 let worst = difference(&logits(load(over.clone(), options)), &expected);
                 assert!(worst < 1e-3, "{} over {}: {worst}", base.display(), over.display());
             }
+        }
+    }
+}
+
+/// Adapters that PEFT saved give the logits of PEFT's model (`tests/fixtures/make_peft.py`), over the directory and over
+/// the GGUF file.
+#[test]
+fn logits_of_peft() {
+    let all = folder("../peft");
+    for name in ["plain", "rslora", "patterns", "one_layer"] {
+        let expected = npy::floats(all.join(name).join("logits.npy"));
+        for base in [folder("llama3"), folder("llama3").join("model.gguf")] {
+            let options = LoadOptions::default().lora(all.join(name), 1.0);
+            let worst = difference(&logits(load(base.clone(), options)), &expected);
+            assert!(worst < 5e-4, "{name} over {}: {worst}", base.display());
         }
     }
 }

@@ -15,6 +15,7 @@ use pelton::graph::{
 };
 use pelton::{Checkpoint, KvType};
 use pelton_cpu::Cpu;
+use pelton_testing::npy::{floats, integers};
 use serde_json::Value;
 
 #[path = "models/mutations.rs"]
@@ -29,23 +30,6 @@ const DECODED: usize = 8;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/models")
-}
-
-/// The data of a version 1 `.npy` file of 4-byte elements.
-fn npy(path: &Path, dtype: &str) -> Vec<[u8; 4]> {
-    let bytes = fs::read(path).unwrap();
-    let header_len = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
-    let header = String::from_utf8_lossy(&bytes[10..10 + header_len]);
-    assert!(header.contains(dtype) && header.contains("'fortran_order': False"), "{header}");
-    bytes[10 + header_len..].as_chunks().0.to_vec()
-}
-
-fn integers(path: &Path) -> Vec<u32> {
-    npy(path, "'<i4'").into_iter().map(u32::from_le_bytes).collect()
-}
-
-fn floats(path: &Path) -> Vec<f32> {
-    npy(path, "'<f4'").into_iter().map(f32::from_le_bytes).collect()
 }
 
 /// A model of `models.json`.
@@ -272,7 +256,7 @@ fn compare_texts(
     file: &str,
     tolerance: f32,
 ) -> Vec<(String, f32)> {
-    let (mut ids, expected) = (integers(&model.path("ids.npy")), floats(&model.path(file)));
+    let (mut ids, expected) = (integers(&model.path("ids.npy")), floats(model.path(file)));
     let lengths = integers(&model.path("lengths.npy"));
     let width = expected.len() / lengths.len();
     let mut loaded = Loaded::new(checkpoint, backend, *lengths.iter().max().unwrap() as usize);

@@ -7,13 +7,14 @@
 #[path = "common/request.rs"]
 mod request;
 
-use std::{fs, path::PathBuf};
+use std::path::PathBuf;
 
 use pelton::{
     EmbedOptions, Embedding, Engine, Error, KvType, LoadOptions, Model, Pooling, Prompt,
     RerankOptions,
 };
 use pelton_cpu::Cpu;
+use pelton_testing::npy;
 
 use request::{Request, Run};
 
@@ -42,26 +43,8 @@ fn folder(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/models").join(name)
 }
 
-/// The shape and the data of a version 1 `.npy` file of 4-byte elements.
-fn npy(name: &str, file: &str, dtype: &str) -> (Vec<usize>, Vec<[u8; 4]>) {
-    let bytes = fs::read(folder(name).join(file)).unwrap();
-    let end = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
-    let header = String::from_utf8_lossy(&bytes[10..end]).into_owned();
-    assert!(header.contains(dtype) && header.contains("'fortran_order': False"), "{header}");
-    let shape = header.split_once('(').unwrap().1.split_once(')').unwrap().0;
-    let shape = shape.split(',').filter_map(|n| n.trim().parse().ok()).collect();
-    (shape, bytes[end..].as_chunks().0.to_vec())
-}
-
-fn floats(name: &str, file: &str) -> (Vec<usize>, Vec<f32>) {
-    let (shape, data) = npy(name, file, "'<f4'");
-    (shape, data.into_iter().map(f32::from_le_bytes).collect())
-}
-
 fn texts(name: &str) -> Vec<Prompt> {
-    let ints = |file| -> Vec<u32> {
-        npy(name, file, "'<i4'").1.into_iter().map(u32::from_le_bytes).collect()
-    };
+    let ints = |file| npy::integers(folder(name).join(file));
     let ids = ints("ids.npy");
     let mut rest = ids.as_slice();
     let mut next = |len: u32| {
@@ -102,7 +85,7 @@ fn embeddings_equal_those_of_transformers() {
             let model = load_path(path, |options| options);
             assert_eq!(model.pooling().unwrap(), pooling, "{name}");
             let got = model.embed(&texts(name), &EmbedOptions::default()).unwrap();
-            check(name, &values(&got), &floats(name, "embedding.npy").1);
+            check(name, &values(&got), &npy::floats(folder(name).join("embedding.npy")));
             assert_eq!(got.iter().map(|e| e.tokens).collect::<Vec<_>>(), [88, 17, 5]);
         }
     }
@@ -130,7 +113,7 @@ fn batches_change_nothing() {
 #[test]
 fn every_pooling() {
     for (name, _) in ENCODERS.into_iter().filter(|(name, _)| *name != "embedding-gemma") {
-        let (shape, pooled) = floats(name, "pooled.npy");
+        let (shape, pooled) = npy::shaped_floats(folder(name).join("pooled.npy"));
         let one = shape[1] * shape[2];
         for (i, pooling) in [Pooling::Mean, Pooling::Cls, Pooling::Last].into_iter().enumerate() {
             let model = load(name, |options| options.pooling(pooling));
@@ -139,7 +122,11 @@ fn every_pooling() {
         }
         let model = load(name, |options| options.pooling(Pooling::None));
         let got = model.embed(&texts(name), &raw()).unwrap();
-        check(&format!("{name} none"), &values(&got), &floats(name, "hidden.npy").1);
+        check(
+            &format!("{name} none"),
+            &values(&got),
+            &npy::floats(folder(name).join("hidden.npy")),
+        );
     }
 }
 
@@ -154,7 +141,7 @@ fn scores_equal_those_of_transformers() {
             continue;
         }
         let model = load_path(path, |options| options);
-        let (shape, expected) = floats(name, "scores.npy");
+        let (shape, expected) = npy::shaped_floats(folder(name).join("scores.npy"));
         let raw = RerankOptions::default().raw(shape[1] == 1);
         let got: Vec<f32> =
             model.score(&texts(name), &raw).unwrap().iter().map(|score| score.score).collect();
@@ -170,7 +157,7 @@ fn scores_equal_those_of_transformers() {
 fn the_document_of_a_pair_has_a_type_of_its_own() {
     // the second text of the fixture: ids, and types from a third of them on
     let model = load_path(folder("bert-reranker"), |options| options);
-    let expected = floats("bert-reranker", "pair.npy").1;
+    let expected = npy::floats(folder("bert-reranker").join("pair.npy"));
     let (query, documents) = ("abc", ["cab bac", "b"]);
     let raw = RerankOptions::default().raw(true);
     let got = model.rerank(query, &documents, &raw).unwrap();

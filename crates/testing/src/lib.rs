@@ -11,6 +11,7 @@
 pub mod backend;
 mod effort;
 pub mod fake;
+pub mod npy;
 pub mod ops;
 mod random;
 pub mod sampling;

@@ -3,26 +3,15 @@
 //! `tests/fixtures/make_logits.py` made the first model and its expected logits, and
 //! `tests/fixtures/make_models.py` the others.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::PathBuf};
 
 use pelton::{Engine, KvType, LoadOptions, Model, Session, graph::Backend};
+use pelton_testing::npy;
 
 const MODELS: [&str; 4] = ["llama3", "mistral-window", "qwen2", "qwen3"];
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures")
-}
-
-/// The data of a version 1 `.npy` file of 4-byte elements.
-fn npy(path: &Path, dtype: &str) -> Vec<[u8; 4]> {
-    let bytes = fs::read(path).unwrap();
-    let header_len = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
-    let header = String::from_utf8_lossy(&bytes[10..10 + header_len]);
-    assert!(header.contains(dtype) && header.contains("'fortran_order': False"), "{header}");
-    bytes[10 + header_len..].as_chunks().0.to_vec()
 }
 
 /// A model, and the logits after each of some tokens.
@@ -39,8 +28,8 @@ impl Case {
     /// The model of a file, with files next to it whose names begin with `prefix`.
     fn new(name: &'static str, path: PathBuf, prefix: &str, rounding: f32) -> Self {
         let file = |name: &str| path.with_file_name(format!("{prefix}{name}.npy"));
-        let ids = npy(&file("ids"), "'<i4'").into_iter().map(u32::from_le_bytes).collect();
-        let expected = npy(&file("logits"), "'<f4'").into_iter().map(f32::from_le_bytes).collect();
+        let ids = npy::integers(file("ids"));
+        let expected = npy::floats(file("logits"));
         Self { name, path, ids, expected, rounding }
     }
 }

@@ -7,8 +7,9 @@ use pelton::graph::{
     Backend, BuildOptions, Hidden, Input, Pass, Phase, Row, Ticket, Want, build_head, build_with,
 };
 use pelton_cpu::Cpu;
+use pelton_testing::npy;
 
-use super::{Loaded, NAMES, file, floats, greedy, integers};
+use super::{Loaded, NAMES, file, folder, greedy};
 
 /// The logits of each row of a pass.
 const ALL: [Want<'static>; 6] = [
@@ -48,7 +49,10 @@ fn loaded(name: &str, backend: &dyn Backend) -> [Loaded; 2] {
 /// A head goes on from rows of the pass before.
 fn states_of_the_pass_before(backend: &dyn Backend) {
     for name in NAMES {
-        let (ids, states) = (integers(name, "ids.npy"), floats(name, "hidden.npy"));
+        let (ids, states) = (
+            npy::integers(folder(name).join("ids.npy")),
+            npy::floats(folder(name).join("hidden.npy")),
+        );
         let [_, mut head] = loaded(name, backend);
         let width = head.plan.hidden_width();
         let known = |count: usize| rows(ids[1..=count].iter().map(|&id| Input::Token(id)), 0);
@@ -81,7 +85,7 @@ fn states_of_the_pass_before(backend: &dyn Backend) {
 /// wait between the passes, on backends that have partners.
 fn values_of_partners(backend: &dyn Backend, expects_partners: bool) {
     for name in NAMES {
-        let ids = integers(name, "ids.npy");
+        let ids = npy::integers(folder(name).join("ids.npy"));
         let [mut model, mut head] = loaded(name, backend);
         let width = head.plan.hidden_width();
         let (of_model, of_head) = (model.executable.shared(), head.executable.shared());
