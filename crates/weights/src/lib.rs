@@ -29,6 +29,7 @@ mod keys;
 mod lora;
 mod map;
 mod metadata;
+pub mod patterns;
 mod quantize;
 mod read;
 mod value;

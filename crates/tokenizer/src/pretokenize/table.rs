@@ -7,6 +7,10 @@
 //! suffix `|\s+(?!\S)|\s+` of a pattern becomes [`Step::Words`], and the grouping of digits from
 //! the right becomes [`Step::Thousands`].
 
+use pelton_weights::patterns::{
+    CL100K, CL100K_DIGIT, CL100K_DIGITS, DEEPSEEK_V3, GPT2, O200K, O200K_DIGIT, QWEN35, TEKKEN,
+};
+
 /// One pass over the pieces of the previous pass.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
@@ -52,52 +56,14 @@ const BYTES: Row =
     Row { names: &[], steps: &[], whole: Whole::Never, add_bos: false, marked: false };
 const MARKED: Row = Row { marked: true, ..BYTES };
 
-/// GPT-2's pattern.
-const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+";
-
-/// The pattern of OpenAI's cl100k family; `$digits` is the pattern of a word of digits.
-macro_rules! cl100k {
-    ($digits:literal) => {
-        concat!(
-            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|",
-            $digits,
-            r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
-        )
-    };
-}
-
-/// The pattern of OpenAI's o200k family: words in one or in two cases, with `$suffix` after.
-macro_rules! o200k {
-    ($suffix:literal, $digits:literal) => {
-        concat!(
-            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
-            $suffix,
-            r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
-            $suffix,
-            "|",
-            $digits,
-            r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+"
-        )
-    };
-}
-
-const O200K: &str = o200k!("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", r"\p{N}{1,3}");
-
 /// Han, Hiragana and Katakana.
 const CJK: &str = r"[\u{4E00}-\u{9FA5}\u{3040}-\u{309F}\u{30A0}-\u{30FF}]+";
 
-/// The first half of DeepSeek V3's last pattern; only its newlines differ between models.
-macro_rules! deepseek_v3 {
-    ($rest:literal) => {
-        concat!(
-            r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"##,
-            r"|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+",
-            $rest
-        )
-    };
-}
-
-const DEEPSEEK_V3: &str = deepseek_v3!(r"[\r\n]*|\s*[\r\n]+");
+/// DeepSeek V3's last pattern, where only the first newline joins what precedes it.
+const ONE_LINE: &str = concat!(
+    r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"##,
+    r"|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n]"
+);
 
 /// The letters that DeepSeek LLM's pattern lists: those of Latin, Greek, Cyrillic, Armenian,
 /// Georgian, Cherokee, Glagolitic, Coptic, Deseret and a few more scripts.
@@ -152,11 +118,6 @@ const YOUTU_ASIAN: &str = concat!(
 const EXAONE_MOE: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+",
     r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]"
-);
-
-const QWEN35: &str = concat!(
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}",
-    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+"
 );
 
 const BAILING: &str =
@@ -221,26 +182,17 @@ pub(crate) const ROWS: &[Row] = &[
             "lfm2",
             "jina-v5-nano",
         ],
-        steps: &[Step::Words(cl100k!(r"\p{N}{1,3}"))],
+        steps: &[Step::Words(CL100K)],
         whole: Whole::Always,
         add_bos: true,
         ..BYTES
     },
-    Row {
-        names: &["dbrx", "smaug-bpe", "chatglm-bpe"],
-        steps: &[Step::Words(cl100k!(r"\p{N}{1,3}"))],
-        ..BYTES
-    },
-    Row {
-        names: &["glm4", "glm5"],
-        steps: &[Step::Words(cl100k!(r"\p{N}{1,3}"))],
-        whole: Whole::Always,
-        ..BYTES
-    },
-    Row { names: &["jais-2"], steps: &[Step::WordsInPowers(cl100k!(r"\p{N}{1,3}"))], ..BYTES },
+    Row { names: &["dbrx", "smaug-bpe", "chatglm-bpe"], steps: &[Step::Words(CL100K)], ..BYTES },
+    Row { names: &["glm4", "glm5"], steps: &[Step::Words(CL100K)], whole: Whole::Always, ..BYTES },
+    Row { names: &["jais-2"], steps: &[Step::WordsInPowers(CL100K)], ..BYTES },
     Row {
         names: &["minicpm5"],
-        steps: &[Step::Isolate(r"\p{N}{1,3}"), Step::Words(cl100k!(r"\p{N}+"))],
+        steps: &[Step::Isolate(r"\p{N}{1,3}"), Step::Words(CL100K_DIGITS)],
         whole: Whole::Always,
         ..BYTES
     },
@@ -256,11 +208,11 @@ pub(crate) const ROWS: &[Row] = &[
             "solar-open",
             "grok-2",
         ],
-        steps: &[Step::Words(cl100k!(r"\p{N}"))],
+        steps: &[Step::Words(CL100K_DIGIT)],
         ..BYTES
     },
     Row { names: &["qwen35"], steps: &[Step::Words(QWEN35)], ..BYTES },
-    Row { names: &["laguna"], steps: &[LINES, Step::Words(cl100k!(r"\p{N}"))], ..BYTES },
+    Row { names: &["laguna"], steps: &[LINES, Step::Words(CL100K_DIGIT)], ..BYTES },
     Row { names: &["ufakzeka"], steps: &[Step::Words(UFAKZEKA)], ..BYTES },
     Row { names: &["seed-coder"], steps: &[Step::Words(SEED_CODER)], ..BYTES },
     Row {
@@ -282,17 +234,14 @@ pub(crate) const ROWS: &[Row] = &[
     },
     Row {
         names: &["tekken"],
-        steps: &[Step::Words(o200k!("", r"\p{N}"))],
+        steps: &[Step::Words(TEKKEN)],
         whole: Whole::Always,
         add_bos: true,
         ..BYTES
     },
     Row {
         names: &["youtu"],
-        steps: &[
-            Step::Isolate(YOUTU_ASIAN),
-            Step::Words(o200k!("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", r"\p{N}")),
-        ],
+        steps: &[Step::Isolate(YOUTU_ASIAN), Step::Words(O200K_DIGIT)],
         whole: Whole::Always,
         ..BYTES
     },
@@ -349,7 +298,7 @@ pub(crate) const ROWS: &[Row] = &[
         steps: &[
             Step::Isolate(r"\p{N}{1,3}"),
             Step::Isolate(CJK),
-            Step::Words(deepseek_v3!(r"|[\r\n]")),
+            Step::Words(ONE_LINE),
             Step::Isolate(r"\p{N}"),
         ],
         ..BYTES

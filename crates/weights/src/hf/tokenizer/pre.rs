@@ -6,50 +6,13 @@
 use serde_json::Value;
 
 use super::contents::{kind, steps};
+use crate::patterns::{CL100K, CL100K_DIGIT, DEEPSEEK_V3, GPT2, O200K, QWEN35, TEKKEN};
 
 /// The end of every pattern of words.
 const SPACES: &str = r"|\s+(?!\S)|\s+";
 
-const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+";
-
-/// A pattern of OpenAI's cl100k family with a pattern of digits.
-macro_rules! cl100k {
-    ($digits:literal) => {
-        concat!(
-            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|",
-            $digits,
-            r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
-        )
-    };
-}
-
-/// A pattern of OpenAI's o200k family with a pattern of contractions and one of digits.
-macro_rules! o200k {
-    ($suffix:literal, $digits:literal) => {
-        concat!(
-            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
-            $suffix,
-            r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
-            $suffix,
-            "|",
-            $digits,
-            r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+"
-        )
-    };
-}
-
-const QWEN35: &str = concat!(
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}",
-    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+"
-);
-
 const BAILING: &str =
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]";
-
-const DEEPSEEK_V3: &str = concat!(
-    r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"##,
-    r"|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+"
-);
 
 /// Han, Hiragana and Katakana.
 const CJK: &str = "[一-龥\u{3040}-ゟ゠-ヿ]+";
@@ -89,24 +52,14 @@ const fn row(
 
 const TABLE: &[Known] = &[
     row("gpt-2", &[Step::Words(GPT2)], None, false),
-    row("llama-bpe", &[Step::Words(cl100k!(r"\p{N}{1,3}"))], Some(true), false),
-    row("dbrx", &[Step::Words(cl100k!(r"\p{N}{1,3}"))], Some(false), false),
-    row("qwen2", &[Step::Words(cl100k!(r"\p{N}"))], None, true),
+    row("llama-bpe", &[Step::Words(CL100K)], Some(true), false),
+    row("dbrx", &[Step::Words(CL100K)], Some(false), false),
+    row("qwen2", &[Step::Words(CL100K_DIGIT)], None, true),
     row("qwen35", &[Step::Words(QWEN35)], None, true),
     row("bailingmoe", &[Step::Words(BAILING)], None, false),
-    row(
-        "granite-embed-multi-97m",
-        &[Step::Words(o200k!("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", r"\p{N}{1,3}"))],
-        Some(true),
-        false,
-    ),
-    row(
-        "gpt-4o",
-        &[Step::Words(o200k!("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", r"\p{N}{1,3}"))],
-        Some(false),
-        false,
-    ),
-    row("tekken", &[Step::Words(o200k!("", r"\p{N}"))], None, false),
+    row("granite-embed-multi-97m", &[Step::Words(O200K)], Some(true), false),
+    row("gpt-4o", &[Step::Words(O200K)], Some(false), false),
+    row("tekken", &[Step::Words(TEKKEN)], None, false),
     row("starcoder", &[Step::Digits { single: true }, Step::Words(GPT2)], None, false),
     row(
         "falcon",
