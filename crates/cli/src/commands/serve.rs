@@ -154,6 +154,9 @@ pub(crate) struct Args {
     /// Write log lines in this format
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     log_format: logging::Format,
+    /// Append log lines to this file too, without colours
+    #[arg(long, value_name = "FILE")]
+    log_file: Option<PathBuf>,
     /// Send a span of each request to a collector of OpenTelemetry, by OTLP over HTTP. The default is
     /// the environment variable OTEL_EXPORTER_OTLP_ENDPOINT
     #[arg(long, value_name = "http://HOST:PORT")]
@@ -208,9 +211,13 @@ fn with_file(args: Args, root: &clap::Command) -> Result<Args> {
 }
 
 pub(crate) fn run(args: Args, root: &clap::Command) -> Result<()> {
-    let format = args.log_format;
+    let given = (args.log_format, args.log_file.clone());
     let args = with_file(args, root);
-    logging::start_serving(LOG, args.as_ref().map_or(format, |args| args.log_format));
+    let (format, file) = match &args {
+        Ok(args) => (args.log_format, args.log_file.as_deref()),
+        Err(_) => (given.0, given.1.as_deref()),
+    };
+    logging::start_serving(LOG, format, file)?;
     let args = args?;
     let config = config(&args)?;
     let names: Vec<&str> = config.models.iter().map(|model| model.name.as_str()).collect();

@@ -132,9 +132,7 @@ pub(super) fn kv(value: &str, own: &'static str) -> Became {
 /// The type of keys and values as vLLM names it.
 pub(super) fn kv_of_vllm(value: &str, own: &'static str) -> Became {
     match value {
-        known if known.starts_with("fp8") || known.starts_with("int8") => {
-            hint("--kv q8_0 keeps keys and values in 8 bits")
-        }
+        known if known.starts_with("fp8") || known.starts_with("int8") => one(own, "q8_0"),
         "bfloat16" => hint("--kv f16 keeps keys and values in 16 bits"),
         _ => kv(value, own),
     }

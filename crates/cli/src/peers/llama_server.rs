@@ -49,6 +49,8 @@ const ROWS: &[Row] = &[
     is("-np --parallel", "--parallel").env("LLAMA_ARG_N_PARALLEL"),
     by("--api-key", convert::keys, "--api-key").env("LLAMA_API_KEY"),
     is("--api-key-file", "--api-key-file").env("LLAMA_ARG_API_KEY_FILE"),
+    noted_flag("-e --escape", "texts of requests are JSON"),
+    is("--log-file", "--log-file").env("LLAMA_ARG_LOG_FILE"),
     noted_flag("--metrics", "/metrics is always there").env("LLAMA_ARG_ENDPOINT_METRICS"),
     noted_flag("--slots", "/slots is always there").env("LLAMA_ARG_ENDPOINT_SLOTS"),
     refused_flag("--no-slots", "/slots is always there: --api-key-file keeps others from it"),

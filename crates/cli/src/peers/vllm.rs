@@ -60,12 +60,8 @@ const ENGINE: &[Row] = &[
     refused("--tokenizer", "the tokenizer is in the model's folder or file"),
     refused("--hf-config-path", "config.json is in the model's folder"),
     refused_flag("--skip-tokenizer-init", "requests may have token ids: \"prompt\": [1, 2, 3]"),
-    refused(
-        "--revision",
-        "https://huggingface.co/OWNER/NAME/blob/REVISION/FILE names a file of a revision",
-    ),
-    refused("--code-revision", PYTHON),
-    refused("--tokenizer-revision", "the tokenizer is in the model's folder or file"),
+    by("--revision --tokenizer-revision", revision, ""),
+    noted("--code-revision", PYTHON),
     noted_flag("--trust-remote-code", PYTHON),
     noted("--load-format", FORMATS),
     noted("--config-format", FORMATS),
@@ -73,8 +69,8 @@ const ENGINE: &[Row] = &[
     noted("--runner --task --convert", "the model's files show what it does"),
     refused("--download-dir", "the environment variable HF_HOME names the folder of downloads"),
     noted("--safetensors-load-strategy", ITSELF),
-    refused("--model-loader-extra-config", FORMATS),
-    refused("--ignore-patterns", FORMATS),
+    noted("--model-loader-extra-config", FORMATS),
+    noted("--ignore-patterns", "a pull takes the files that Pelton reads"),
     noted_flag("--use-tqdm-on-load --no-use-tqdm-on-load", "a terminal shows a bar"),
     noted("--pt-load-map-location", FORMATS),
     noted_flag("--enforce-eager --no-enforce-eager", ITSELF),
@@ -94,33 +90,33 @@ const ENGINE: &[Row] = &[
         "--rope-theta",
         "the model's file says how positions are scaled, and no option changes that",
     ),
-    refused("--hf-overrides", "config.json is in the model's folder"),
+    by("--hf-overrides", overrides, ""),
     noted("--generation-config", "the defaults of sampling are those of the model's files"),
     by("--override-generation-config", generation, ""),
-    refused_flag("--enable-sleep-mode", "--idle-timeout N unloads models that nobody uses"),
+    noted_flag("--enable-sleep-mode", "/sleep and /wake_up are always there"),
     refused("--logits-processors", PYTHON),
     refused("--logits-processor-pattern", PYTHON),
     refused("--io-processor-plugin", PYTHON),
     by("--pooler-config --override-pooler-config", pooler, "--pooling"),
     refused("--override-attention-dtype", "the types of numbers are those of the device"),
     noted("--distributed-executor-backend", "one process has all GPUs"),
-    refused("--nnodes", NODES),
-    refused("--node-rank", NODES),
-    refused("--master-addr", NODES),
-    refused("--master-port", NODES),
-    refused("--data-parallel-rank -dpn", NODES),
-    refused("--data-parallel-start-rank -dpr", NODES),
-    refused("--data-parallel-size-local -dpl", NODES),
-    refused("--data-parallel-address -dpa", NODES),
-    refused("--data-parallel-rpc-port -dpp", NODES),
+    by("--nnodes", one_node, ""),
+    by("--node-rank", first_node, ""),
+    noted("--master-addr", "a server has one machine"),
+    noted("--master-port", "a server has one machine"),
+    by("--data-parallel-rank -dpn", first_node, ""),
+    by("--data-parallel-start-rank -dpr", first_node, ""),
+    is("--data-parallel-size-local -dpl", "--replicas"),
+    noted("--data-parallel-address -dpa", "a server has one machine"),
+    noted("--data-parallel-rpc-port -dpp", "a server has one machine"),
     noted("--data-parallel-backend -dpb", "one process has all replicas"),
     refused_flag("--data-parallel-hybrid-lb -dph", NODES),
     refused_flag("--data-parallel-external-lb -dpe", NODES),
-    refused("--decode-context-parallel-size -dcp", EXPERTS),
-    refused("--prefill-context-parallel-size -pcp", EXPERTS),
-    refused_flag("--enable-expert-parallel -ep", EXPERTS),
-    refused_flag("--enable-eplb", EXPERTS),
-    refused("--eplb-config", EXPERTS),
+    by("--decode-context-parallel-size -dcp", one_part, ""),
+    by("--prefill-context-parallel-size -pcp", one_part, ""),
+    noted_flag("--enable-expert-parallel -ep", EXPERTS),
+    noted_flag("--enable-eplb", EXPERTS),
+    noted("--eplb-config", EXPERTS),
     noted("--expert-placement-strategy", EXPERTS),
     noted("--all2all-backend", "one process has all GPUs"),
     noted_flag("--enable-dbo", ITSELF),
@@ -130,7 +126,7 @@ const ENGINE: &[Row] = &[
     noted("--max-parallel-loading-workers", ITSELF),
     noted_flag("--ray-workers-use-nsight", "Ray is not used"),
     noted_flag("--disable-custom-all-reduce", "NCCL is not used"),
-    refused("--worker-cls", PYTHON),
+    by("--worker-cls", own_worker, ""),
     refused("--worker-extension-cls", PYTHON),
     noted("--block-size", "pages have 64 positions"),
     noted("--swap-space", "requests that do not fit wait, and none is swapped"),
@@ -194,8 +190,8 @@ const ENGINE: &[Row] = &[
     noted("--guided-decoding-backend", "constraints are compiled by llguidance"),
     by("--reasoning-parser", parser, ""),
     refused("--reasoning-parser-plugin", PYTHON),
-    refused("--kv-transfer-config", "a server computes prompts and answers in one process"),
-    refused("--additional-config", ITSELF),
+    by("--kv-transfer-config", transfer, ""),
+    by("--additional-config", additional, ""),
     noted_flag("--disable-log-stats", "/metrics has the numbers"),
     noted_flag("--aggregate-engine-logging", "/metrics has the numbers"),
     noted_flag(
@@ -260,7 +256,7 @@ const FRONT: &[Row] = &[
     noted_flag("--enable-ssl-refresh", "a certificate is read again when it changes"),
     by("--ssl-cert-reqs", no_certificates, ""),
     refused("--ssl-ciphers", "the ciphers are those of TLS 1.2 and 1.3"),
-    refused("--root-path", "a proxy in front of Pelton adds a prefix"),
+    noted("--root-path", "a proxy that takes its prefix away needs nothing of the server"),
     refused("--middleware", PYTHON),
     noted_flag("--enable-request-id-headers", "every answer has the header X-Request-Id"),
     noted_flag("--disable-fastapi-docs", "/docs describes the server"),
@@ -279,6 +275,67 @@ fn quantization(value: &str, _: &'static str) -> Became {
         "gguf" | "compressed-tensors" | "mxfp4" | "modelopt" => Noted,
         _ => Refused("--quantize q8_0 or q4_k_m converts weights of 16 bits at load".to_owned()),
     }
+}
+
+/// The revision of a repository.
+fn revision(value: &str, _: &'static str) -> Became {
+    match value {
+        "main" => Noted,
+        _ => Refused(
+            "https://huggingface.co/OWNER/NAME/blob/REVISION/FILE names a file of a revision"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Whether a value is an object in JSON without a key.
+fn is_empty_object(value: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(value)
+        .is_ok_and(|value| value.as_object().is_some_and(serde_json::Map::is_empty))
+}
+
+/// Changes of config.json.
+fn overrides(value: &str, _: &'static str) -> Became {
+    match is_empty_object(value) {
+        true => Noted,
+        false => Refused("config.json is in the model's folder".to_owned()),
+    }
+}
+
+/// The transfer of keys and values to another process.
+fn transfer(value: &str, _: &'static str) -> Became {
+    match is_empty_object(value) {
+        true => Noted,
+        false => Refused("a server computes prompts and answers in one process".to_owned()),
+    }
+}
+
+/// Settings of a platform.
+fn additional(value: &str, _: &'static str) -> Became {
+    match is_empty_object(value) {
+        true => Noted,
+        false => Refused("`pelton serve --help-all` lists the options of a server".to_owned()),
+    }
+}
+
+/// The number of machines.
+fn one_node(value: &str, _: &'static str) -> Became {
+    if value == "1" { Noted } else { Refused(NODES.to_owned()) }
+}
+
+/// The number of this machine, or of its first replica.
+fn first_node(value: &str, _: &'static str) -> Became {
+    if value == "0" { Noted } else { Refused(NODES.to_owned()) }
+}
+
+/// The number of parts of a context.
+fn one_part(value: &str, _: &'static str) -> Became {
+    if value == "1" { Noted } else { Refused(EXPERTS.to_owned()) }
+}
+
+/// The class that computes.
+fn own_worker(value: &str, _: &'static str) -> Became {
+    if value == "auto" { Noted } else { Refused(PYTHON.to_owned()) }
 }
 
 /// The type of weights that are computed.

@@ -98,6 +98,38 @@ fn a_log_in_json_has_nothing_else() {
     }
 }
 
+/// A line of a log without its time.
+fn timeless(line: &str) -> String {
+    match serde_json::from_str::<Value>(line) {
+        Ok(mut line) => {
+            line["timestamp"].take();
+            line.to_string()
+        }
+        Err(_) => line.split_once(' ').unwrap().1.to_owned(),
+    }
+}
+
+/// A file has the lines of standard error after those that it had.
+#[test]
+fn a_log_is_kept_in_a_file() {
+    let file = temporary("kept.log");
+    for format in ["text", "json"] {
+        fs::write(&file, "before\n").unwrap();
+        let log = log(&["--log-file", file.to_str().unwrap(), "--log-format", format]);
+        let kept = fs::read_to_string(&file).unwrap();
+        let kept: Vec<_> = kept.strip_prefix("before\n").unwrap().lines().map(timeless).collect();
+        let log: Vec<_> = log.lines().map(timeless).collect();
+        // those up to the server's address are read by its start
+        assert!(log.len() > 9 && kept.ends_with(&log), "{kept:#?}, {log:#?}");
+        assert!(kept.iter().any(|line| line.contains("listening on")), "{kept:#?}");
+    }
+    let mut command = pelton();
+    let output = command.args(["serve", "--log-file", "/nowhere/at/all.log"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("--log-file /nowhere/at/all.log could not be opened"), "{text}");
+}
+
 #[test]
 fn a_model_that_is_missing_is_named_once() {
     for name in ["nosuch.gguf", "/nowhere/at/all.gguf"] {
