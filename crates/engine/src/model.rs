@@ -40,7 +40,8 @@ use crate::{
     chat::ChatTemplate,
     results::results,
     schedule::{
-        DrawOptions, Goal, LookupDrafter, Output, PromptScores, Sequence, Shared, Sink, Worker,
+        DrawOptions, Goal, LookupDrafter, Output, PromptScores, Sequence, Shared, Sink, Terms,
+        Worker,
     },
     session::Session,
 };
@@ -166,18 +167,17 @@ impl Model {
             Some(generated) => tokens.len().saturating_add(generated).min(context),
             None => context,
         };
-        let scores = options.prompt_logprobs.map(|top| Box::new(PromptScores::new(top, &tokens)));
+        let scores = options.prompt_logprobs.map(|top| PromptScores::new(top, &tokens));
         let seed = options.sampling.seed_or_random();
         let handle = RequestHandle::new(Stats::new(tokens.len(), seed));
         let output = Output::new(sink, handle.clone(), options.stop.clone(), options.ignore_eos);
         let goal = Goal::text(DrawOptions::new(options, seed, host, constraint), output);
         let salt = self.loaded.salt(options.cache_salt);
-        let mut sequence = Sequence::new(tokens, most, salt, options.deadline, goal, place);
-        sequence.drafter = drafter;
-        sequence.scores = scores;
-        sequence.effort = effort;
-        sequence.effort_in_prompt = options.effort_in_prompt || !sequence.generates();
-        let sequence = sequence.with_loras(loras).of(options.client);
+        let effort_in_prompt = options.effort_in_prompt || most <= tokens.len();
+        let (client, deadline) = (options.client, options.deadline);
+        let terms = Terms { salt, loras, client, effort, effort_in_prompt, deadline };
+        let sequence = Sequence::new(tokens, most, terms, goal, place);
+        let sequence = sequence.with_scores(scores).with_drafter(drafter);
         self.send(sequence)?;
         Ok(handle)
     }

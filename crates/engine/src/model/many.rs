@@ -7,14 +7,14 @@ use std::{
     time::Duration,
 };
 
-use pelton_graph::Op;
+use pelton_graph::{Effort, Op};
 use web_time::Instant;
 
 use super::{Loaded, Model};
 use crate::{
     Error,
     api::{Client, EmbedOptions, KeepAlive, Prompt, RequestHandle, RerankOptions, Stats},
-    schedule::{Goal, Sequence, Values, WantedRows},
+    schedule::{Goal, Sequence, Terms, Values, WantedRows},
 };
 
 /// A text whose values are wanted, or a pair of texts.
@@ -122,10 +122,15 @@ impl Model {
             WantedRows::First | WantedRows::All => None,
         };
         let most = tokens.len().saturating_add(1);
-        let sequence = Sequence::new(tokens, most, salt, options.deadline, goal, place)
-            .with_loras(self.loaded.loras.defaults.clone())
-            .of(options.client);
-        self.send(sequence)?;
+        let terms = Terms {
+            salt,
+            loras: self.loaded.loras.defaults.clone(),
+            client: options.client,
+            effort: Effort::FULL,
+            effort_in_prompt: false,
+            deadline: options.deadline,
+        };
+        self.send(Sequence::new(tokens, most, terms, goal, place))?;
         Ok(handle)
     }
 

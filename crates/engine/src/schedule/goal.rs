@@ -57,7 +57,7 @@ impl DrawOptions {
         prompt: usize,
         tokens: &'a [u32],
     ) -> Sample<'a> {
-        // the rows after that of the newest known token have drafted tokens
+        // rows after the newest known token have drafted tokens
         let drafted = (position + 1).saturating_sub(tokens.len());
         let draw = Draw {
             params: self.params,
@@ -139,6 +139,11 @@ pub(crate) enum Goal {
 impl Goal {
     pub(crate) fn text(draw: DrawOptions, output: Output) -> Self {
         Self::Text { draw: Box::new(draw), output: Box::new(output) }
+    }
+
+    /// Whether a constraint decides which tokens may come.
+    pub(super) fn is_constrained(&self) -> bool {
+        matches!(self, Self::Text { draw, .. } if draw.constraint.is_some())
     }
 
     /// Whether the constraint does not know yet which tokens may come next.

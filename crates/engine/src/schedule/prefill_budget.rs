@@ -63,7 +63,7 @@ impl PromptTime {
         }
     }
 
-    /// The seconds of a pass without rows, and those of each row; `None` before the first pass.
+    /// The fixed seconds of a pass, and the seconds of each row; `None` before the first pass.
     fn parts(&self) -> Option<(f64, f64)> {
         let [weight, rows, seconds, ..] = self.sums;
         if weight == 0.0 {
@@ -112,7 +112,7 @@ impl PrefillBudget {
         Self { targets, time: PromptTime::default(), rows, is_whole: false }
     }
 
-    /// The same; `is_whole` is for passes that take as long with few rows as with many, and have as many as they can.
+    /// The budget of passes that are filled if `is_whole`, because they take as long with few rows as with many.
     pub(crate) fn of_whole_passes(self, is_whole: bool) -> Self {
         Self { is_whole, ..self }
     }
@@ -145,8 +145,7 @@ impl PrefillBudget {
         (fitting / PAGE * PAGE).clamp(PAGE, self.rows.max(PAGE))
     }
 
-    /// Rows of prompts that the next pass may have next to `decoding` rows of decoding, whose next tokens it
-    /// gives: whole pages, at least one.
+    /// Rows of prompts in the next pass, which has `decoding` decoding rows too: whole pages, at least one.
     pub(crate) fn rows_beside(&self, decoding: usize, prompts: &[WaitingPrompt]) -> usize {
         self.rows(Some(0.0), prompts)
             .saturating_sub(decoding.next_multiple_of(PAGE))
@@ -160,12 +159,11 @@ impl PrefillBudget {
             let Targets { first, between, prefill } = self.targets;
             [first, between, prefill].map(|time| time.as_secs_f64())
         };
-        // the next token of those that decode comes in time
+        // sequences that decode have their next token in time
         let smooth = between - decode;
         // passes over prompts are many where many decode, and their fixed parts add up
         let cheap = (DECODES * decode).min(FIXED_PARTS * fixed);
-        // prompts take turns with decoding passes until the first tokens of all, of those that can be in
-        // time at all
+        // prompts alternate with decoding passes until their first tokens; prompts that cannot be in time do not count
         let (mut needed, mut left) = (fixed, f64::INFINITY);
         for prompt in prompts {
             let own = prompt.rows as f64 * row;

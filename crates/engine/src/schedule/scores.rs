@@ -16,8 +16,7 @@ use crate::{
     api::{PromptToken, TokenLogprob},
 };
 
-/// A bias with which a draw of the likeliest token is of its token, whatever the logits. Only a logit
-/// that is −∞ or NaN stays below the others.
+/// A logit bias so large that greedy sampling picks its token, unless the token's logit is −∞ or NaN.
 const FORCED: f32 = f32::MAX;
 
 /// Collects the log-probabilities of one prompt.
@@ -31,7 +30,7 @@ pub(crate) struct PromptScores {
 }
 
 impl PromptScores {
-    /// `top` is at most that of a draw.
+    /// `top` is at most the number of likeliest tokens that a draw gives.
     pub(crate) fn new(top: usize, tokens: &[u32]) -> Self {
         let top = u8::try_from(top).unwrap_or(u8::MAX);
         let forced = tokens.iter().skip(1).map(|&id| (id, FORCED)).collect();
@@ -44,7 +43,7 @@ impl PromptScores {
         self.scored.len() > self.forced.len()
     }
 
-    /// The first row whose result is not there: cached prefixes can stand for those before it.
+    /// The first row whose result is missing. A cached prefix can replace the rows before it.
     pub(super) fn next_row(&self) -> usize {
         self.scored.len().saturating_sub(1)
     }

@@ -1,13 +1,22 @@
 //! One request on its way through passes.
 
+mod stage;
+mod wants;
+
 use std::time::Duration;
 
-use pelton_graph::{Effort, Input, PAGE, RECENT, Row, Sample, Want};
+use pelton_graph::{Effort, RECENT};
 use pelton_sampling::Sampled;
+use pelton_tokenizer::Tokenizer;
 use web_time::Instant;
 
+pub(crate) use self::stage::{AwaitedPrefix, InFlight, Pause, Running, Stage};
 use super::{
-    goal::Goal, queue::Place, scores::PromptScores, speculate::LookupDrafter, values::WantedRows,
+    goal::Goal,
+    pass::RECOMPUTE_ROWS,
+    queue::Place,
+    scores::PromptScores,
+    speculate::{DRAFT_MAX, LookupDrafter, Proposal},
 };
 use crate::{
     Error,
@@ -25,8 +34,8 @@ pub(crate) enum Next {
         /// The position after the last.
         end: usize,
     },
-    /// Known tokens up to the position `end`, in the phase of decoding: those generated before a preemption, and those
-    /// of prompts that run so.
+    /// Known tokens up to the position `end`, in the phase of decoding: tokens that were generated before a
+    /// preemption, or a prompt that runs in this phase.
     Recompute {
         /// The position after the last.
         end: usize,
@@ -35,67 +44,52 @@ pub(crate) enum Next {
     Decode,
 }
 
-/// A request that was accepted.
-///
-/// A row at position `p` samples the token of position `p + 1`. Positions below `submitted` are in
-/// passes that were submitted, those below `computed` in passes whose results were taken. `ahead`
-/// tokens are sampled in passes that were not taken yet.
-pub(crate) struct Sequence {
-    /// The tokens that are known: the prompt's, then generated ones.
-    pub(crate) tokens: Vec<u32>,
-    /// Tokens of the prompt.
-    pub(crate) prompt: usize,
-    /// Tokens that there may be, the prompt's included.
-    pub(crate) most: usize,
+/// The conditions of a request beyond its tokens, which do not change.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
     /// The salt of its cached prefixes; `None` if its pages are not shared.
     pub(crate) salt: Option<u64>,
     /// Its LoRA adapters with their scales, in ascending order.
     pub(crate) loras: Vec<(u32, f32)>,
     pub(crate) client: Client,
-    /// Tokens of its text for which its client was charged when it started.
-    pub(crate) charged: usize,
-    /// The effort of its rows after the prompt, and whether that of the prompt's rows is the same
-    /// instead of full.
+    /// The effort of its rows after the prompt.
     pub(crate) effort: Effort,
+    /// Whether the rows of the prompt have this effort too, instead of the full one.
     pub(crate) effort_in_prompt: bool,
     pub(crate) deadline: Option<Duration>,
-    pub(crate) goal: Goal,
-    /// The place in the queue, until the first start.
-    pub(crate) place: Option<Place>,
-    /// The slot, while it runs.
-    pub(crate) slot: Option<u32>,
-    pub(crate) pages: SequencePages,
-    /// Tokens that are known at the start or the resumption and have to be run before it decodes.
-    target: usize,
-    pub(crate) submitted: usize,
+}
+
+/// A request that was accepted.
+///
+/// A row at position `p` samples the token of position `p + 1`.
+pub(crate) struct Sequence {
+    /// The tokens that are known: the prompt's, then generated ones.
+    tokens: Vec<u32>,
+    /// Tokens of the prompt.
+    prompt: usize,
+    /// Tokens that there may be, the prompt's included.
+    most: usize,
+    terms: Terms,
+    goal: Goal,
+    stage: Stage,
+    /// Tokens of its text for which its client was charged when it started.
+    charged: usize,
     /// When its newest pass was submitted.
-    pub(crate) ran: Option<Instant>,
-    pub(crate) computed: usize,
-    pub(crate) ahead: usize,
-    /// Passes that were not taken yet. After a preemption it is not resumed before they are.
-    pub(crate) flights: usize,
-    /// The running sequence, and its pages in the prefix tree, that this one waits for.
-    pub(crate) waits_for: Option<(u64, usize)>,
+    last_submission: Option<Instant>,
     /// The log-probabilities of its prompt, as long as they are wanted and not complete.
-    pub(crate) scores: Option<Box<PromptScores>>,
-    /// The source of its drafts, if tokens are drafted.
-    pub(crate) drafter: Option<Box<LookupDrafter>>,
-    /// Whether a pass that verifies drafts was not taken yet: its next position is not known.
-    pub(crate) verifying: bool,
-    /// Whether the newest of its passes waits for its draw.
-    pub(crate) awaits_draw: bool,
+    scores: Option<Box<PromptScores>>,
+    /// Its drafts by lookup, if tokens are drafted.
+    drafter: Option<Box<LookupDrafter>>,
     /// Whether its prompt runs as rows of decoding passes.
-    pub(crate) decodes_prompt: bool,
+    decodes_prompt: bool,
 }
 
 impl Sequence {
-    /// A sequence of at most `most` tokens, the prompt's included, that shares cached prefixes with
-    /// those of the same salt, if it has one.
+    /// A sequence of at most `most` tokens, the prompt's included.
     pub(crate) fn new(
         tokens: Vec<u32>,
         most: usize,
-        salt: Option<u64>,
-        deadline: Option<Duration>,
+        terms: Terms,
         goal: Goal,
         place: Place,
     ) -> Self {
@@ -103,42 +97,146 @@ impl Sequence {
             prompt: tokens.len(),
             tokens,
             most,
-            salt,
-            loras: Vec::new(),
-            client: Client::default(),
-            charged: 0,
-            effort: Effort::FULL,
-            effort_in_prompt: false,
-            deadline,
+            terms,
             goal,
-            place: Some(place),
-            slot: None,
-            pages: SequencePages::new(0),
-            target: 0,
-            submitted: 0,
-            ran: None,
-            computed: 0,
-            ahead: 0,
-            flights: 0,
-            waits_for: None,
+            stage: Stage::Waiting { place, prefix: None },
+            charged: 0,
+            last_submission: None,
             scores: None,
             drafter: None,
-            verifying: false,
-            awaits_draw: false,
             decodes_prompt: false,
         }
     }
 
-    /// The sequence with LoRA adapters, in ascending order.
-    pub(crate) fn with_loras(mut self, loras: Vec<(u32, f32)>) -> Self {
-        self.loras = loras;
-        self
+    /// The sequence with log-probabilities of its prompt, if they are wanted.
+    pub(crate) fn with_scores(self, scores: Option<PromptScores>) -> Self {
+        Self { scores: scores.map(Box::new), ..self }
     }
 
-    /// The sequence with its client.
-    pub(crate) fn of(mut self, client: Client) -> Self {
-        self.client = client;
-        self
+    /// The sequence with drafts of its tokens, if they are wanted.
+    pub(crate) fn with_drafter(self, drafter: Option<Box<LookupDrafter>>) -> Self {
+        Self { drafter, ..self }
+    }
+
+    /// The tokens that are known: the prompt's, then generated ones.
+    pub(crate) fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// Tokens of the prompt.
+    pub(crate) fn prompt(&self) -> usize {
+        self.prompt
+    }
+
+    /// Tokens that there may be, the prompt's included.
+    pub(crate) fn most(&self) -> usize {
+        self.most
+    }
+
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    pub(crate) fn goal(&self) -> &Goal {
+        &self.goal
+    }
+
+    pub(crate) fn goal_mut(&mut self) -> &mut Goal {
+        &mut self.goal
+    }
+
+    pub(crate) fn stage(&self) -> &Stage {
+        &self.stage
+    }
+
+    /// The state in its slot, while it runs.
+    pub(crate) fn running(&self) -> Option<&Running> {
+        match &self.stage {
+            Stage::Running(running) => Some(running),
+            _ => None,
+        }
+    }
+
+    /// The state in its slot, while it runs.
+    pub(crate) fn running_mut(&mut self) -> Option<&mut Running> {
+        match &mut self.stage {
+            Stage::Running(running) => Some(running),
+            _ => None,
+        }
+    }
+
+    /// The position after the last one that was submitted.
+    pub(crate) fn submitted(&self) -> usize {
+        self.running().map_or(0, Running::submitted)
+    }
+
+    /// The position after the last one whose results were taken.
+    pub(crate) fn computed(&self) -> usize {
+        self.running().map_or(0, Running::computed)
+    }
+
+    /// Its passes that were submitted and not taken.
+    pub(crate) fn in_flight(&self) -> InFlight {
+        self.stage.in_flight()
+    }
+
+    /// When its newest pass was submitted.
+    pub(crate) fn last_submission(&self) -> Option<Instant> {
+        self.last_submission
+    }
+
+    /// Waits for a prefix before its first start.
+    pub(crate) fn await_prefix(&mut self, awaited: AwaitedPrefix) {
+        if let Stage::Waiting { prefix, .. } = &mut self.stage {
+            *prefix = Some(awaited);
+        }
+    }
+
+    /// Whether log-probabilities of its prompt are wanted and not complete.
+    pub(crate) fn is_scored(&self) -> bool {
+        self.scores.is_some()
+    }
+
+    /// The source of its drafts, if tokens are drafted.
+    pub(crate) fn drafter(&self) -> Option<&LookupDrafter> {
+        self.drafter.as_deref()
+    }
+
+    /// The source of its drafts, if tokens are drafted.
+    pub(crate) fn drafter_mut(&mut self) -> Option<&mut LookupDrafter> {
+        self.drafter.as_deref_mut()
+    }
+
+    /// The number of tokens that may be drafted of it, and those by lookup. `None` if tokens are not drafted.
+    pub(crate) fn propose(&mut self) -> Option<(usize, Proposal)> {
+        let known = self.appended();
+        let drafter = self.drafter.as_deref_mut()?;
+        drafter.observe(&self.tokens);
+        // the row of the newest token samples a token too
+        let room = self.most.saturating_sub(self.tokens.len() + 1).min(DRAFT_MAX);
+        // known tokens are to be run first
+        let room = if known > RECOMPUTE_ROWS { 0 } else { room };
+        Some((room, drafter.propose(&self.tokens, room)))
+    }
+
+    /// Whether its prompt runs as rows of decoding passes.
+    pub(crate) fn decodes_prompt(&self) -> bool {
+        self.decodes_prompt
+    }
+
+    /// Lets its prompt run as rows of decoding passes.
+    pub(crate) fn decode_prompt(&mut self) {
+        self.decodes_prompt = true;
+    }
+
+    /// Tokens of its text for which its client was charged.
+    pub(crate) fn charged(&self) -> usize {
+        self.charged
+    }
+
+    /// Takes note of the tokens of its text for which its client is charged.
+    pub(crate) fn charge(&mut self, tokens: usize) {
+        self.charged = tokens;
     }
 
     /// Tokens of its text so far.
@@ -148,24 +246,16 @@ impl Sequence {
 
     /// Whether all of its rows have the same effort.
     pub(crate) fn is_uniform(&self) -> bool {
-        self.effort.is_full() || self.effort_in_prompt
+        self.terms.effort.is_full() || self.terms.effort_in_prompt
     }
 
-    /// The effort of the row at a position.
-    pub(crate) fn effort_at(&self, position: usize) -> Effort {
-        match position < self.prompt && !self.effort_in_prompt {
-            true => Effort::FULL,
-            false => self.effort,
-        }
-    }
-
-    /// The positions of its prompt that run in the phase of prompts. Cached prefixes are those of the same phases.
+    /// Positions of its prompt that run in the phase of prompts. Cached prefixes have run in the same phases.
     pub(crate) fn prompt_rows(&self) -> usize {
         if self.decodes_prompt { 0 } else { self.prompt }
     }
 
-    /// Its tokens that cached prefixes can stand for, and one more, which is run: where the rows after
-    /// the prompt have another effort those of the prompt, and none whose result is wanted.
+    /// The tokens that a cached prefix can replace, and one more, which is run. Generated tokens count only where
+    /// their rows have the effort of the prompt. Rows whose scores are wanted are run.
     pub(crate) fn shareable(&self) -> &[u32] {
         let effort = if self.is_uniform() { self.tokens.len() } else { self.prompt };
         let scored = self.scores.as_ref().map_or(effort, |scores| scores.next_row());
@@ -174,30 +264,95 @@ impl Sequence {
 
     /// The namespace of its cached prefixes; `None` if its pages are not shared.
     pub(crate) fn namespace(&self) -> Option<Namespace> {
-        let loras = self.loras.iter().map(|&(id, scale)| (id, scale.to_bits())).collect();
-        let below = self.effort_in_prompt && !self.effort.is_full();
-        let effort = below.then(|| self.effort.bits());
-        Some(Namespace { salt: self.salt?, loras, effort })
+        let loras = self.terms.loras.iter().map(|&(id, scale)| (id, scale.to_bits())).collect();
+        let below = self.terms.effort_in_prompt && !self.terms.effort.is_full();
+        let effort = below.then(|| self.terms.effort.bits());
+        Some(Namespace { salt: self.terms.salt?, loras, effort })
     }
 
-    /// Begins to run in a slot, with pages of which the first `hit` positions are computed.
-    pub(crate) fn start(&mut self, slot: u32, pages: SequencePages, hit: usize) {
-        self.slot = Some(slot);
-        self.pages = pages;
+    /// Begins to run in a slot, with pages of which the first `hit` positions are computed. Returns whether it is
+    /// the first start.
+    pub(crate) fn start(&mut self, slot: u32, pages: SequencePages, hit: usize) -> bool {
         // after the last token of a prompt that is only scored nothing is wanted
-        self.target = self.tokens.len() - usize::from(!self.generates());
-        (self.submitted, self.computed) = (hit, hit);
-        self.waits_for = None;
+        let target = self.tokens.len() - usize::from(!self.generates());
         if let Goal::Values(values) = &mut self.goal {
             values.restart();
+        }
+        let running = Stage::Running(Running::new(slot, pages, hit, target));
+        match std::mem::replace(&mut self.stage, running) {
+            Stage::Waiting { place, .. } => {
+                // it leaves the bounded queue
+                drop(place);
+                true
+            }
+            _ => false,
         }
     }
 
     /// Frees its pages and its slot, which is returned. May be called again.
     pub(crate) fn release(&mut self, kv: &mut PageCache) -> Option<u32> {
-        kv.release(&mut self.pages);
-        (self.submitted, self.computed) = (0, 0);
-        self.slot.take()
+        let mut running = self.stage.leave()?;
+        kv.release(running.pages_mut());
+        Some(running.slot())
+    }
+
+    /// Takes note of a submitted pass up to position `end` that samples `tokens` tokens.
+    pub(crate) fn submit(&mut self, end: usize, tokens: usize, pause: Option<Pause>, at: Instant) {
+        if let Some(running) = self.running_mut() {
+            running.submit(end, tokens, pause);
+            self.last_submission = Some(at);
+        }
+    }
+
+    /// Takes note that a pass was taken, which has sampled `tokens` tokens.
+    pub(crate) fn take(&mut self, tokens: usize) {
+        self.stage.take(tokens);
+    }
+
+    /// Takes note that its newest pass has its draw, or samples `dropped` tokens less.
+    pub(crate) fn settle_draw(&mut self, dropped: usize) {
+        self.stage.settle_draw(dropped);
+    }
+
+    /// Adds sampled tokens to the text; `ended` if the constraint ends it with them. Counts them in `generated`.
+    /// Returns whether the text goes on: if not, its output has had the last event.
+    pub(crate) fn push(
+        &mut self,
+        sampled: Vec<Sampled>,
+        ended: bool,
+        tokenizer: Option<&Tokenizer>,
+        generated: &mut u64,
+    ) -> bool {
+        let Goal::Text { output, .. } = &mut self.goal else { return true };
+        let count = sampled.len();
+        for (i, sampled) in sampled.into_iter().enumerate() {
+            *generated += u64::from(sampled.token.is_some());
+            self.tokens.extend(sampled.token);
+            let completes = ended && i + 1 == count;
+            if completes {
+                output.complete();
+            }
+            let last = completes || self.tokens.len() >= self.most;
+            if !output.push(sampled, last, tokenizer) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Draws the token after `position` from the logits `[vocab]` of its row, if its tokens are drawn on the host.
+    pub(crate) fn draw_on_host(
+        &mut self,
+        logits: &[f32],
+        tokens: usize,
+        position: usize,
+    ) -> Option<Sampled> {
+        match &mut self.goal {
+            Goal::Text { draw, .. } => {
+                draw.on_host(logits, tokens, &self.tokens, position, self.prompt)
+            }
+            Goal::Values(_) => None,
+        }
     }
 
     /// Whether it may have tokens after its prompt.
@@ -207,26 +362,27 @@ impl Sequence {
 
     /// Tokens that are known or sampled in a submitted pass.
     pub(crate) fn expected(&self) -> usize {
-        self.tokens.len() + self.ahead
+        self.tokens.len() + self.in_flight().tokens
     }
 
     /// Whether tokens that were known at the start are not submitted yet.
     pub(crate) fn is_prefilling(&self) -> bool {
-        self.slot.is_some() && self.submitted < self.target
+        self.running().is_some_and(|running| running.submitted() < running.target())
     }
 
     /// The rows that can be run next; `late_draws` lets a constrained sequence run ahead of its
     /// draws.
     pub(crate) fn next(&self, phases_agree: bool, late_draws: bool) -> Next {
-        if self.slot.is_none() || self.verifying || self.awaits_draw {
+        let Some(running) = self.running().filter(|running| !running.is_paused()) else {
             return Next::Nothing;
-        }
+        };
+        let (target, submitted) = (running.target(), running.submitted());
         let agree = phases_agree && self.is_uniform() && !self.decodes_prompt;
-        let prompt_end = if agree { self.target } else { self.prompt_rows().min(self.target) };
-        if self.submitted < prompt_end {
+        let prompt_end = if agree { target } else { self.prompt_rows().min(target) };
+        if submitted < prompt_end {
             Next::Prompt { end: prompt_end }
-        } else if self.submitted + 1 < self.target {
-            Next::Recompute { end: self.target }
+        } else if submitted + 1 < target {
+            Next::Recompute { end: target }
         } else if self.decodable(late_draws) > 0 {
             Next::Decode
         } else {
@@ -236,11 +392,12 @@ impl Sequence {
 
     /// Tokens that can be sampled before further results are taken.
     pub(crate) fn decodable(&self, late_draws: bool) -> usize {
+        let in_flight = self.in_flight();
         match &self.goal {
             Goal::Text { draw, .. } if draw.is_stepwise() => {
-                let waits = match self.ahead {
+                let waits = match in_flight.tokens {
                     _ if !late_draws || !draw.can_run_ahead() => {
-                        self.flights > 0 || draw.is_constraint_busy()
+                        in_flight.passes > 0 || draw.is_constraint_busy()
                     }
                     // its mask is known
                     0 => draw.is_constraint_busy(),
@@ -253,106 +410,14 @@ impl Sequence {
             Goal::Text { .. } => self
                 .most
                 .saturating_sub(self.expected())
-                .min((RECENT - 1).saturating_sub(self.ahead)),
+                .min((RECENT - 1).saturating_sub(in_flight.tokens)),
             Goal::Values(_) => 0,
         }
     }
 
-    /// Whether the last of the rows before `end` samples a token.
-    pub(crate) fn samples_at(&self, end: usize) -> bool {
-        matches!(self.goal, Goal::Text { .. }) && end >= self.target && end >= self.tokens.len()
-    }
-
     /// Known tokens from the next row on.
     pub(crate) fn appended(&self) -> usize {
-        self.tokens.len().saturating_sub(self.submitted)
-    }
-
-    /// The wants of the rows `first..end` that score tokens of the prompt, as in
-    /// [`wants`](Self::wants).
-    pub(crate) fn score_wants(
-        &self,
-        first: usize,
-        end: usize,
-        row: usize,
-    ) -> impl Iterator<Item = Want<'_>> {
-        let scores = self.scores.iter().flat_map(move |scores| {
-            scores.rows(first, end).map(move |position| (scores, position))
-        });
-        scores.map(move |(scores, position)| {
-            Want::Sample(scores.sample(row + position - first, position))
-        })
-    }
-
-    /// The number of rows `first..end` whose values are wanted.
-    pub(crate) fn value_wants(&self, first: usize, end: usize) -> usize {
-        match &self.goal {
-            Goal::Text { .. } => 0,
-            Goal::Values(values) => values.wanted.of(first, end, self.prompt).len(),
-        }
-    }
-
-    /// The position up to which the rows from `first` on can be in a pass with `wants` wants.
-    pub(crate) fn wanted_end(&self, first: usize, wants: usize) -> usize {
-        let most = wants.min(RECENT);
-        match (&self.scores, &self.goal) {
-            (Some(scores), _) => (first.max(scores.next_row()) + most) / PAGE * PAGE,
-            (None, Goal::Values(values)) if values.wanted == WantedRows::All => {
-                (first + wants) / PAGE * PAGE
-            }
-            (None, _) => usize::MAX,
-        }
-    }
-
-    /// The wants of the rows `first..end`, the first of which is row `row` of a pass, but for those
-    /// that score tokens of the prompt, which come before. The last `drafts` of them are drafted
-    /// tokens, which are verified: each of these rows, and the one before them, samples a token.
-    pub(crate) fn wants(
-        &self,
-        first: usize,
-        end: usize,
-        row: usize,
-        drafts: usize,
-    ) -> Vec<Want<'_>> {
-        match &self.goal {
-            Goal::Text { draw, .. } if self.samples_at(end) && draw.host.is_some() => {
-                vec![Want::Logits { row: (row + end - 1 - first) as u32 }]
-            }
-            Goal::Text { draw, .. }
-                if self.samples_at(end) && draw.is_stepwise() && self.ahead > 0 =>
-            {
-                vec![Want::Later { row: (row + end - 1 - first) as u32 }]
-            }
-            Goal::Text { draw, .. } if self.samples_at(end) => (end - 1 - drafts..end)
-                .map(|position| {
-                    let row = row + position - first;
-                    Want::Sample(draw.sample(row, position, self.prompt, &self.tokens))
-                })
-                .collect(),
-            Goal::Text { .. } => Vec::new(),
-            Goal::Values(values) => {
-                let wanted = values.wanted.of(first, end, self.prompt);
-                let rows = wanted.map(|position| (row + position - first) as u32);
-                rows.map(|row| Want::Logits { row }).collect()
-            }
-        }
-    }
-
-    /// The draw of a pass that was submitted without it, whose row is at `position`. `None` if the
-    /// token of the row or the one after it is not as expected, or if that one is known.
-    pub(crate) fn late_sample(&self, position: usize) -> Option<Sample<'_>> {
-        match &self.goal {
-            Goal::Text { draw, .. } if self.tokens.len() == position + 1 => {
-                Some(draw.sample(0, position, self.prompt, &self.tokens))
-            }
-            _ => None,
-        }
-    }
-
-    /// The row at a position.
-    pub(crate) fn row(&self, position: usize) -> Row {
-        let input = self.tokens.get(position).map_or(Input::Sampled, |&token| Input::Token(token));
-        Row { input, position: position as u32, slot: self.slot.unwrap_or(0) }
+        self.tokens.len().saturating_sub(self.submitted())
     }
 
     /// Adds the results of the next rows that score tokens of the prompt, and passes the tokens on when
@@ -376,8 +441,10 @@ impl Sequence {
     /// Puts its full pages whose tokens are final into the prefix tree.
     pub(crate) fn commit(&mut self, kv: &mut PageCache) {
         let shared = if self.is_uniform() { self.tokens.len() } else { self.prompt };
-        let positions = self.computed.min(shared);
         let prompt = self.prompt_rows();
-        kv.commit(&mut self.pages, &self.tokens, prompt, positions);
+        if let Stage::Running(running) = &mut self.stage {
+            let positions = running.computed().min(shared);
+            kv.commit(&mut running.pages, &self.tokens, prompt, positions);
+        }
     }
 }

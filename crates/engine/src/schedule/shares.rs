@@ -20,7 +20,7 @@ impl Shares {
     pub(super) fn enter(&mut self, client: u64) {
         let active = self.0.values().filter(|share| share.requests > 0);
         let least = active.map(|share| share.served).min();
-        // the past does not matter to an idle model, nor that of clients that would be raised anyway
+        // an idle model forgets all clients, a busy one those that would be raised anyway
         self.0.retain(|_, share| {
             share.requests > 0 || least.is_some_and(|least| share.served > least)
         });

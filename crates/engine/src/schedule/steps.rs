@@ -103,10 +103,10 @@ impl Steps {
             scheduler.end_all(|| Ok(FinishReason::Cancelled));
         }
         let step = catch_unwind(AssertUnwindSafe(|| {
-            scheduler.fill();
+            scheduler.schedule();
             // a request is counted as running before its first token is sent
             shared.publish(scheduler);
-            scheduler.take_oldest();
+            scheduler.postprocess();
         }));
         if let Err(payload) = step {
             scheduler.give_up(format!("its scheduler panicked: {}", message(&*payload)));
@@ -118,7 +118,7 @@ impl Steps {
 
     /// Tells the handles of the model the load, and routers the pages that are cached.
     pub(super) fn publish(&mut self) {
-        self.scheduler.resources.kv.send_reports();
+        self.scheduler.send_reports();
         self.shared.publish(&self.scheduler);
     }
 }

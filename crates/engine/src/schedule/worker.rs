@@ -101,7 +101,7 @@ fn run(mut steps: Steps) -> Resources {
         if steps.is_idle() {
             match steps.requests.recv() {
                 Ok(sequence) => steps.scheduler.accept(*sequence),
-                Err(_) => return steps.scheduler.resources,
+                Err(_) => return steps.scheduler.into_resources(),
             }
         }
         steps.receive();

@@ -27,7 +27,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// None; where there are threads, that of starting one.
+    /// None. The worker with a thread may fail to start it.
     pub(crate) fn spawn(
         scheduler: Scheduler,
         requests: Receiver<Box<Sequence>>,
@@ -65,7 +65,7 @@ impl Worker {
         while !steps.is_idle() {
             steps.step();
         }
-        Ok(steps.scheduler.resources)
+        Ok(steps.scheduler.into_resources())
     }
 }
 

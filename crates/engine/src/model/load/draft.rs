@@ -11,7 +11,7 @@ use crate::{
     Error,
     api::{DraftSource, LoadOptions, Speculation},
     kv::{PageCache, wanted_context},
-    schedule::{DraftModel, HeadModel, Resources, Runner},
+    schedule::{DraftModel, Drafter, HeadModel, Resources, Runner},
     sources,
 };
 
@@ -37,7 +37,7 @@ pub(super) fn load(
     source: &DraftSource,
     target: &Target<'_>,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Option<DraftModel>, Error> {
+) -> Result<Option<Box<dyn Drafter>>, Error> {
     let (file, checkpoint) = match source {
         DraftSource::Model(source) => sources::text(source.clone())?,
         DraftSource::Head => return Ok(None),
@@ -69,7 +69,7 @@ pub(super) fn load(
     }
     let resources = resources(backend, plan, Arc::new(checkpoint), target.limits, progress)?;
     tracing::info!(draft = %file.display(), limits = ?resources.limits, "the draft model is loaded");
-    Ok(Some(DraftModel::new(resources)))
+    Ok(Some(Box::new(DraftModel::new(resources))))
 }
 
 /// Loads a plan that drafts, with the slots of its target and pages for all of them at full length.
@@ -141,13 +141,13 @@ pub(super) fn load_head(
     limits: &Limits,
     options: &LoadOptions,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Option<HeadModel>, Error> {
+) -> Result<Option<Box<dyn Drafter>>, Error> {
     let rows = limits.rows.min(HEAD_ROWS.max(limits.wants));
     let limits = Limits { rows, ..limits.clone() };
     match resources(backend, plan, Arc::clone(checkpoint), &limits, progress) {
         Ok(resources) => {
             tracing::info!(limits = ?resources.limits, "the head is loaded");
-            Ok(Some(HeadModel::new(resources)))
+            Ok(Some(Box::new(HeadModel::new(resources))))
         }
         Err(error) if options.draft.is_none() => {
             tracing::warn!(%error, "the head that predicts further tokens is not used");

@@ -17,7 +17,7 @@ use crate::{
     api::{LoadOptions, Pooling},
     kv,
     placement::Chosen,
-    schedule::{DraftModel, HeadModel, Runner},
+    schedule::{Drafter, Runner},
 };
 
 /// A loaded plan without caches of sequences.
@@ -36,8 +36,8 @@ pub(super) struct Resident {
     pub(super) efforts: Efforts,
     /// Whether rejected drafts can be taken back.
     pub(super) rolls_back: bool,
-    pub(super) draft_model: Option<DraftModel>,
-    pub(super) head: Option<HeadModel>,
+    /// The draft model, or the head.
+    pub(super) drafter: Option<Box<dyn Drafter>>,
 }
 
 /// The plan of the head of a file, and its bytes next to the model's.
@@ -100,15 +100,14 @@ impl Resident {
             weight_bytes,
             efforts,
             rolls_back,
-            draft_model: None,
-            head: None,
+            drafter: None,
         };
-        resident.load_drafters(&devices, head.plan, options)?;
+        resident.load_drafter(&devices, head.plan, options)?;
         Ok(resident)
     }
 
-    /// Loads the draft model and the head, on the device of the output.
-    fn load_drafters(
+    /// Loads the draft model or the head, on the device of the output. The options never let both draft.
+    fn load_drafter(
         &mut self,
         devices: &Chosen,
         head: Option<Plan>,
@@ -123,10 +122,11 @@ impl Resident {
             tokenizer: self.tokenizer.as_deref(),
         };
         if let Some(source) = &options.draft {
-            self.draft_model = draft::load(last, source, &target, progress)?;
+            self.drafter = draft::load(last, source, &target, progress)?;
         }
         if let Some(plan) = head.filter(|_| self.rolls_back) {
-            self.head = draft::load_head(last, plan, &self.checkpoint, limits, options, progress)?;
+            self.drafter =
+                draft::load_head(last, plan, &self.checkpoint, limits, options, progress)?;
         }
         Ok(())
     }

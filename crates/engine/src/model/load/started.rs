@@ -38,14 +38,7 @@ impl Resident {
             between: options.target_tbt,
             prefill: options.prefill_budget,
         };
-        let scheduler = Scheduler::new(
-            resources,
-            tokenizer.clone(),
-            targets,
-            bound,
-            self.draft_model,
-            self.head,
-        );
+        let scheduler = Scheduler::new(resources, tokenizer.clone(), targets, bound, self.drafter);
         let (requests, receiver) = mpsc::channel();
         let worker = Arc::new(Worker::spawn(scheduler, receiver, Arc::clone(&shared))?);
         let loaded = Arc::new(Loaded {

@@ -1,4 +1,4 @@
-//! What a constraint allows at the next draws of one sequence.
+//! The tokens that a constraint allows at the next draws of one sequence.
 
 use pelton_sampling::Sampled;
 
@@ -10,7 +10,7 @@ pub(crate) struct DrawConstraint {
     matcher: Option<Box<TextMatcher>>,
     /// The tokens that may come next.
     mask: Mask,
-    /// Tokens that were refused at this place: of those that the mask allows they are left out.
+    /// Tokens that were refused at this place. The mask leaves them out.
     refused: Vec<u32>,
     /// The tokens that the matcher takes at this moment.
     pending: Vec<Sampled>,
@@ -75,7 +75,7 @@ impl DrawConstraint {
         Some((self.matcher.take()?, MatcherStep::Start))
     }
 
-    /// The matcher and the step of sampled tokens, all but the last of which were drafted.
+    /// The matcher and the step of sampled tokens. All but the last were drafted.
     pub(crate) fn push(
         &mut self,
         sampled: Vec<Sampled>,

@@ -17,7 +17,7 @@ pub(crate) enum MatcherStep {
     Start,
     /// The next tokens.
     Tokens(Vec<u32>),
-    /// Tokens that may come next, the first of which is allowed.
+    /// Tokens that may come next. The first one is allowed.
     Draft {
         /// The tokens.
         tokens: Vec<u32>,

@@ -35,13 +35,22 @@ impl Rate {
         Self::new(MODEL_RATE)
     }
 
+    /// Takes note of a pass with drafted tokens, of which `accepted` were accepted. `by_model` says whether a draft
+    /// model drafted them.
+    pub(crate) fn observe(&mut self, by_model: bool, drafted: usize, accepted: usize) {
+        match by_model {
+            true => self.observe_model(drafted, accepted),
+            false => self.observe_no_model(),
+        }
+    }
+
     /// Takes note of a draft model's tokens, of which the first `accepted` were accepted.
-    pub(crate) fn observe_model(&mut self, drafted: usize, accepted: usize) {
+    pub(super) fn observe_model(&mut self, drafted: usize, accepted: usize) {
         (0..drafted.min(accepted + 1)).for_each(|i| self.add(i < accepted));
     }
 
     /// Takes note of a pass without a draft model's tokens: after many the rate is the prior again.
-    pub(crate) fn observe_no_model(&mut self) {
+    pub(super) fn observe_no_model(&mut self) {
         self.hits *= MODEL_FADE;
         self.tries *= MODEL_FADE;
     }

@@ -130,10 +130,9 @@ impl PassCosts {
         2 * most.max(sequences)
     }
 
-    /// The time of a pass of `rows` rows, a few of which are drafts, where one of `sequences` rows
-    /// takes `plain`. It is in proportion to the rows between measured times, and the last one's
-    /// after that. `found` says that it finds the drafts on the device: the time has that of the draft
-    /// model then.
+    /// The time of a pass with drafts, of `rows` rows for `sequences` sequences. A pass without drafts takes `plain`.
+    /// Between measured times it is interpolated by rows, and above them it is the last one. If `found`, the
+    /// pass finds the drafts on the device, and its time includes the draft model's.
     pub(crate) fn drafts(&self, rows: usize, sequences: usize, plain: f64, found: bool) -> f64 {
         let times = &self.drafts[usize::from(found)].0;
         let below = times.range(sequences + 1..=rows).next_back();
@@ -148,8 +147,8 @@ impl PassCosts {
         }
     }
 
-    /// The draft model's time for one token of each of `sequences` sequences: that of the nearest
-    /// number of sequences; 0 before it is measured.
+    /// The draft model's time for one token of each of `sequences` sequences, as measured for the nearest number of
+    /// sequences; 0 before that.
     pub(crate) fn model(&self, sequences: usize) -> f64 {
         let nearest = self.model.0.iter().min_by_key(|(rows, _)| rows.abs_diff(sequences));
         nearest.map_or(0.0, |(_, time)| time.seconds)
@@ -195,7 +194,7 @@ mod tests {
         }
         costs.add_plain(1, 2.0, 8);
         assert_eq!(costs.plain(1), Some(2.0));
-        // those of few repeats say nothing any more, those of a few less do
+        // far fewer repeats do not change the time, a few less do
         costs.add_plain(1, 9.0, 4);
         assert_eq!(costs.plain(1), Some(2.0));
         costs.add_plain(1, 1.0, 7);

@@ -3,29 +3,14 @@
 use pelton_graph::{Input, PAGE, Pass, Phase, Row, Sample, Want};
 use pelton_sampling::Draw;
 
-use super::draft_passes::{DraftPasses, column};
+use super::{
+    draft_passes::{DraftPasses, column},
+    drafter::{Ask, DECODE_ROWS, Drafter},
+};
 use crate::{
     Error,
-    schedule::{goal::DrawOptions, resources::Resources, runner::Runner},
+    schedule::{resources::Resources, runner::Runner},
 };
-
-/// The most rows of one sequence that run in one pass of the phase of decoding; more are a prompt's.
-pub(crate) const DECODE_ROWS: usize = 16;
-
-/// A sequence whose next tokens are to be drafted.
-pub(crate) struct Ask<'a> {
-    /// The request.
-    pub(crate) id: u64,
-    /// Its slot.
-    pub(crate) slot: u32,
-    /// All of its tokens.
-    pub(crate) tokens: &'a [u32],
-    /// Tokens of the prompt.
-    pub(crate) prompt: usize,
-    /// How its tokens are drawn. Drafts are drawn with the same noise, which lets two distributions
-    /// that are alike draw the same token most often (Gumbel coupling).
-    pub(crate) draw: &'a DrawOptions,
-}
 
 /// The positions of one slot that the draft model has run.
 struct Slot {
@@ -49,80 +34,6 @@ impl DraftModel {
         let slot = || Slot { id: 0, run: Vec::new() };
         let slots = std::iter::repeat_with(slot).take(resources.limits.sequences).collect();
         Self { passes: DraftPasses::new(&resources), resources, slots, begun: Vec::new() }
-    }
-
-    /// Makes the model that it drafts for its partner. Returns whether the backend has partners.
-    pub(crate) fn pair(&mut self, model: &mut Runner) -> bool {
-        self.resources.runner.pair(model)
-    }
-
-    /// Begins a draft of the next `count` tokens of sequences. Returns for each the position of the
-    /// first, at which the partner finds it. `None` for those whose tokens it has not all run yet: it
-    /// runs one pass of each call over the oldest of them.
-    ///
-    /// # Errors
-    ///
-    /// If a pass fails.
-    pub(crate) fn begin(
-        &mut self,
-        asks: &[Ask<'_>],
-        count: usize,
-    ) -> Result<Vec<Option<u32>>, Error> {
-        // then the tokens that it has run are known
-        self.finish()?;
-        self.passes.begin();
-        let mut ready: Vec<usize> = Vec::new();
-        let mut prompt = None;
-        for (i, ask) in asks.iter().enumerate() {
-            match self.left(ask, count) {
-                Some(1..=DECODE_ROWS) => ready.push(i),
-                Some(_) if prompt.is_none() => prompt = Some(ask),
-                _ => {}
-            }
-        }
-        if let Some(ask) = prompt {
-            self.run_prompt(ask)?;
-        }
-        ready.truncate(self.resources.limits.wants);
-        let mut rows = decoding_rows(&self.resources);
-        ready.retain(|&i| {
-            let own = asks[i].tokens.len() - self.slots[asks[i].slot as usize].run.len();
-            let fits = own <= rows;
-            rows -= if fits { own } else { 0 };
-            fits
-        });
-        let mut places = vec![None; asks.len()];
-        if ready.is_empty() || count == 0 {
-            return Ok(places);
-        }
-        let drafting: Vec<&Ask<'_>> = ready.iter().map(|&i| &asks[i]).collect();
-        self.first(&drafting)?;
-        if count > 1 {
-            self.more(&drafting, count - 1)?;
-        }
-        self.begun = drafting.iter().map(|ask| (ask.id, ask.slot)).collect();
-        for i in ready {
-            places[i] = Some(asks[i].tokens.len() as u32);
-        }
-        Ok(places)
-    }
-
-    /// Waits for the draft that has begun: its tokens, with their requests.
-    ///
-    /// # Errors
-    ///
-    /// If a pass failed.
-    pub(crate) fn finish(&mut self) -> Result<Vec<(u64, Vec<u32>)>, Error> {
-        let Self { resources, passes, slots, begun } = self;
-        let samples = passes.finish(resources)?;
-        let sequences = begun.len();
-        let each = begun.drain(..).enumerate().map(|(n, (id, slot))| {
-            let tokens = column(&samples, n, sequences);
-            // the last one has not run
-            slots[slot as usize].run.extend(&tokens[..tokens.len().saturating_sub(1)]);
-            (id, tokens)
-        });
-        Ok(each.collect())
     }
 
     /// The tokens of a sequence that have not run, if `count` more have room. The tokens that were
@@ -210,6 +121,70 @@ impl DraftModel {
     }
 }
 
+impl Drafter for DraftModel {
+    fn name(&self) -> &'static str {
+        "draft model"
+    }
+
+    fn pair(&mut self, model: &mut Runner) -> bool {
+        self.resources.runner.pair(model)
+    }
+
+    /// Sequences whose tokens have not all run have no draft: a pass of each call runs over the oldest of them.
+    fn begin(&mut self, asks: &[Ask<'_>], count: usize) -> Result<Vec<Option<u32>>, Error> {
+        // then the tokens that it has run are known
+        self.finish()?;
+        self.passes.begin();
+        let mut ready: Vec<usize> = Vec::new();
+        let mut prompt = None;
+        for (i, ask) in asks.iter().enumerate() {
+            match self.left(ask, count) {
+                Some(1..=DECODE_ROWS) => ready.push(i),
+                Some(_) if prompt.is_none() => prompt = Some(ask),
+                _ => {}
+            }
+        }
+        if let Some(ask) = prompt {
+            self.run_prompt(ask)?;
+        }
+        ready.truncate(self.resources.limits.wants);
+        let mut rows = decoding_rows(&self.resources);
+        ready.retain(|&i| {
+            let own = asks[i].tokens.len() - self.slots[asks[i].slot as usize].run.len();
+            let fits = own <= rows;
+            rows -= if fits { own } else { 0 };
+            fits
+        });
+        let mut places = vec![None; asks.len()];
+        if ready.is_empty() || count == 0 {
+            return Ok(places);
+        }
+        let drafting: Vec<&Ask<'_>> = ready.iter().map(|&i| &asks[i]).collect();
+        self.first(&drafting)?;
+        if count > 1 {
+            self.more(&drafting, count - 1)?;
+        }
+        self.begun = drafting.iter().map(|ask| (ask.id, ask.slot)).collect();
+        for i in ready {
+            places[i] = Some(asks[i].tokens.len() as u32);
+        }
+        Ok(places)
+    }
+
+    fn finish(&mut self) -> Result<Vec<(u64, Vec<u32>)>, Error> {
+        let Self { resources, passes, slots, begun } = self;
+        let samples = passes.finish(resources)?;
+        let sequences = begun.len();
+        let each = begun.drain(..).enumerate().map(|(n, (id, slot))| {
+            let tokens = column(&samples, n, sequences);
+            // the last one has not run
+            slots[slot as usize].run.extend(&tokens[..tokens.len().saturating_sub(1)]);
+            (id, tokens)
+        });
+        Ok(each.collect())
+    }
+}
+
 /// The most rows of one pass of the phase of decoding, on every backend.
 pub(super) fn decoding_rows(resources: &Resources) -> usize {
     resources.limits.rows.min(resources.limits.wants.max(DECODE_ROWS))
@@ -217,15 +192,4 @@ pub(super) fn decoding_rows(resources: &Resources) -> usize {
 
 pub(super) fn row(input: Input, position: usize, slot: u32) -> Row {
     Row { input, position: position as u32, slot }
-}
-
-impl<'a> Ask<'a> {
-    /// The draw of the token after `position`, in row `row` of a pass.
-    pub(crate) fn sample(&self, row: usize, position: usize, vocab: usize) -> Sample<'a> {
-        let sample = self.draw.sample(row, position, self.prompt, self.tokens);
-        // tokens that the draft lacks cost acceptance only
-        let known = sample.draw.bias.iter().all(|&(token, _)| (token as usize) < vocab);
-        let bias = if known { sample.draw.bias } else { &[] };
-        Sample { draw: Draw { bias, mask: None, log_probs: None, ..sample.draw }, ..sample }
-    }
 }

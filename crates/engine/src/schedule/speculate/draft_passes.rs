@@ -87,7 +87,7 @@ impl DraftPasses {
         Ok(())
     }
 
-    /// Takes all passes, and returns what those of the newest draft have sampled, in their order.
+    /// Takes all passes. Returns the tokens that the passes of the newest draft have sampled, in their order.
     ///
     /// # Errors
     ///

@@ -1,34 +1,24 @@
 //! The head of a model file that drafts the next tokens of running sequences.
 //!
-//! A row of the head has the model's hidden state of one position of a sequence and the token of the
-//! next position, and its logits are those of the token after that. Its own positions count its
-//! rows: positions whose hidden states were not kept (a cached prefix, passes ahead of the host) are
-//! left out.
-
+//! A row of the head has the model's hidden state of position `p` and the token of position `p + 1`. Its logits predict
+//! the token of position `p + 2`. The head's own positions count its rows. Positions whose hidden states were not kept
+//! have no row: those of a cached prefix, and of passes ahead of the host.
 //!
-//! Hidden states come from the host, or they are rows of the model's newest pass, whose partner the head
-//! is. The latter have to run before the model's next pass.
+//! Hidden states come from the host. If the head is the partner of its model, they can be rows of the model's newest
+//! pass too; such rows have to run before the model's next pass.
 
 use pelton_graph::{Hidden, Input, PAGE, Pass, Phase, Row, Want};
 use pelton_sampling::Draw;
 
 use super::{
-    draft_model::{Ask, DECODE_ROWS, decoding_rows, row},
+    draft_model::{decoding_rows, row},
     draft_passes::{DraftPasses, column},
+    drafter::{Ask, DECODE_ROWS, Drafter, States},
 };
 use crate::{
     Error,
     schedule::{resources::Resources, runner::Runner},
 };
-
-/// The hidden states of positions of a sequence.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum States<'a> {
-    /// `[positions, hidden]`, on the host.
-    Given(&'a [f32]),
-    /// As many rows of the model's newest pass, and the first of them.
-    Rows { first: usize, count: usize },
-}
 
 /// The hidden states that wait to be run.
 enum WaitingStates {
@@ -68,7 +58,7 @@ impl Slot {
 struct Span<'a> {
     slot: u32,
     tokens: &'a [u32],
-    /// WaitingStates positions that run.
+    /// Waiting positions that run.
     count: usize,
     /// The draw of the token after the last row, if it is sampled.
     ask: Option<&'a Ask<'a>>,
@@ -90,181 +80,15 @@ impl HeadModel {
         Self { passes: DraftPasses::new(&resources), resources, slots, begun: Vec::new() }
     }
 
-    /// Makes the model whose head it is its partner. Returns whether the backend has partners.
-    pub(crate) fn pair(&mut self, model: &mut Runner) -> bool {
-        self.resources.runner.pair(model)
-    }
-
     /// Elements of a hidden state.
-    pub(crate) fn width(&self) -> usize {
+    fn width(&self) -> usize {
         self.resources.plan.hidden_width()
     }
 
-    /// Takes note of the hidden states of a sequence from position `first` on.
-    pub(crate) fn keep(&mut self, id: u64, slot: u32, first: usize, states: States<'_>) {
-        let Self { resources, passes, slots, .. } = self;
-        let (width, context) = (resources.plan.hidden_width(), resources.limits.context);
-        let at = slot;
-        let Some(slot) = slots.get_mut(at as usize) else { return };
-        if slot.id != id {
-            passes.release(resources, at);
-            *slot = Slot { id, ..Slot::EMPTY };
-        }
-        let count = match states {
-            States::Given(values) => values.len() / width.max(1),
-            States::Rows { count, .. } => count,
-        };
-        let end = (first + count).min(context);
-        // waiting rows of positions that run again are replaced, those that have run stay
-        while slot.positions.last().is_some_and(|&last| last >= first) {
-            slot.next = slot.positions.pop().unwrap_or(first);
-        }
-        let new = first.max(slot.next)..end;
-        match (&mut slot.states, states) {
-            (WaitingStates::Given(waiting), _) => waiting.truncate(slot.positions.len() * width),
-            // rows of an earlier pass are lost
-            (WaitingStates::Rows(_), _) => slot.positions.clear(),
-        }
-        if new.is_empty() {
-            return;
-        }
-        match (&mut slot.states, states) {
-            (WaitingStates::Given(waiting), States::Given(values)) => waiting
-                .extend_from_slice(&values[(new.start - first) * width..(end - first) * width]),
-            (WaitingStates::Rows(_), States::Given(values)) => {
-                let own = &values[(new.start - first) * width..(end - first) * width];
-                slot.states = WaitingStates::Given(own.to_vec());
-            }
-            (_, States::Rows { first: row, .. }) => {
-                slot.positions.clear();
-                slot.states = WaitingStates::Rows(row + new.start - first);
-            }
-        }
-        slot.next = end;
-        slot.positions.extend(new);
-    }
-
-    /// The sequences whose waiting rows are rows of the model's newest pass, with their slots.
-    pub(crate) fn kept(&self) -> Vec<(u64, u32)> {
-        let slots = (0..).zip(&self.slots).filter(|(_, slot)| slot.is_kept());
-        slots.map(|(at, slot)| (slot.id, at)).collect()
-    }
-
-    /// Runs those of a sequence's waiting rows that are rows of the model's newest pass, before it is
-    /// overwritten. A position without a known token after it is left out.
-    ///
-    /// # Errors
-    ///
-    /// If a pass fails.
-    pub(crate) fn run_kept(&mut self, id: u64, slot: u32, tokens: &[u32]) -> Result<(), Error> {
-        let known = self.known(id, slot, tokens);
-        self.run_without_results(slot, tokens, known)?;
-        if let Some(slot) = self.slots.get_mut(slot as usize).filter(|slot| slot.is_kept()) {
-            slot.positions.clear();
-        }
-        Ok(())
-    }
-
-    /// Runs the waiting rows of a sequence but for the newest, which a draft begins with, if there are
-    /// at least `least`.
-    ///
-    /// # Errors
-    ///
-    /// If a pass fails.
-    pub(crate) fn follow(
-        &mut self,
-        id: u64,
-        slot: u32,
-        tokens: &[u32],
-        least: usize,
-    ) -> Result<(), Error> {
-        let known = self.known(id, slot, &tokens[..tokens.len().saturating_sub(1)]);
-        match known >= least.max(1) {
-            true => self.run_without_results(slot, tokens, known),
-            false => Ok(()),
-        }
-    }
-
-    /// WaitingStates positions of a sequence that are followed by a known token.
+    /// Waiting positions of a sequence that are followed by a known token.
     fn known(&self, id: u64, slot: u32, tokens: &[u32]) -> usize {
         let slot = self.slots.get(slot as usize).filter(|slot| slot.id == id);
         slot.map_or(0, |slot| slot.positions.partition_point(|&p| p + 1 < tokens.len()))
-    }
-
-    /// Begins a draft of the next `count` tokens of sequences. Returns for each the position of the
-    /// head's rows at which the partner finds the first. `None` for those whose newest hidden state is
-    /// not known, and where some states are rows of the model's newest pass for all others.
-    ///
-    /// # Errors
-    ///
-    /// If a pass fails.
-    pub(crate) fn begin(
-        &mut self,
-        asks: &[Ask<'_>],
-        count: usize,
-    ) -> Result<Vec<Option<u32>>, Error> {
-        self.passes.begin();
-        self.begun.clear();
-        let mut rows = decoding_rows(&self.resources);
-        let mut ready = Vec::new();
-        let is_kept = |ask: &Ask<'_>| {
-            self.slots.get(ask.slot as usize).is_some_and(|s| s.id == ask.id && s.is_kept())
-        };
-        let any_kept = asks.iter().any(is_kept);
-        let kept: Vec<bool> = asks.iter().map(is_kept).collect();
-        for (i, ask) in asks.iter().enumerate().filter(|(i, _)| kept[*i] == any_kept) {
-            let waiting = self.known(ask.id, ask.slot, ask.tokens);
-            let Some(slot) = self.slots.get(ask.slot as usize).filter(|_| waiting > 0) else {
-                continue;
-            };
-            let is_newest = slot.next + 1 == ask.tokens.len();
-            let fits = slot.rows + waiting + count <= self.resources.limits.context;
-            if !is_newest || !fits || ready.len() == self.resources.limits.wants {
-                continue;
-            }
-            if waiting > DECODE_ROWS.min(rows) {
-                self.run_without_results(ask.slot, ask.tokens, waiting - 1)?;
-            }
-            let waiting = self.known(ask.id, ask.slot, ask.tokens);
-            if waiting <= rows {
-                rows -= waiting;
-                ready.push((i, waiting));
-            }
-        }
-        let mut places = vec![None; asks.len()];
-        if ready.is_empty() || count == 0 {
-            return Ok(places);
-        }
-        let spans: Vec<Span<'_>> = ready
-            .iter()
-            .map(|&(i, count)| {
-                let ask = &asks[i];
-                Span { slot: ask.slot, tokens: ask.tokens, count, ask: Some(ask) }
-            })
-            .collect();
-        self.submit(Phase::Decode, &spans)?;
-        for span in &spans {
-            self.begun.extend(span.ask.map(|ask| ask.id));
-        }
-        for &(i, _) in &ready {
-            places[i] = Some(self.slots[asks[i].slot as usize].rows as u32);
-        }
-        if count > 1 {
-            self.more(&spans, count - 1)?;
-        }
-        Ok(places)
-    }
-
-    /// Waits for the draft that has begun: its tokens, with their requests.
-    ///
-    /// # Errors
-    ///
-    /// If a pass failed.
-    pub(crate) fn finish(&mut self) -> Result<Vec<(u64, Vec<u32>)>, Error> {
-        let samples = self.passes.finish(&mut self.resources)?;
-        let sequences = self.begun.len();
-        let each = self.begun.drain(..).enumerate();
-        Ok(each.map(|(n, id)| (id, column(&samples, n, sequences))).collect())
     }
 
     /// Runs the first `count` waiting rows of a slot, in chunks.
@@ -343,5 +167,146 @@ impl HeadModel {
         let (hidden, repeat) = (Hidden::Before(&last), count as u32);
         let pass = Pass { hidden, repeat, ..Pass::new(Phase::Decode, &rows, &wants) };
         self.passes.submit(&mut self.resources, &pass, &ends)
+    }
+}
+
+impl Drafter for HeadModel {
+    fn name(&self) -> &'static str {
+        "head"
+    }
+
+    fn pair(&mut self, model: &mut Runner) -> bool {
+        self.resources.runner.pair(model)
+    }
+
+    fn hidden_width(&self) -> Option<usize> {
+        Some(self.width())
+    }
+
+    fn keep(&mut self, id: u64, slot: u32, first: usize, states: States<'_>) {
+        let Self { resources, passes, slots, .. } = self;
+        let (width, context) = (resources.plan.hidden_width(), resources.limits.context);
+        let at = slot;
+        let Some(slot) = slots.get_mut(at as usize) else { return };
+        if slot.id != id {
+            passes.release(resources, at);
+            *slot = Slot { id, ..Slot::EMPTY };
+        }
+        let count = match states {
+            States::Given(values) => values.len() / width.max(1),
+            States::Rows { count, .. } => count,
+        };
+        let end = (first + count).min(context);
+        // waiting rows of positions that run again are replaced, those that have run stay
+        while slot.positions.last().is_some_and(|&last| last >= first) {
+            slot.next = slot.positions.pop().unwrap_or(first);
+        }
+        let new = first.max(slot.next)..end;
+        match (&mut slot.states, states) {
+            (WaitingStates::Given(waiting), _) => waiting.truncate(slot.positions.len() * width),
+            // rows of an earlier pass are lost
+            (WaitingStates::Rows(_), _) => slot.positions.clear(),
+        }
+        if new.is_empty() {
+            return;
+        }
+        match (&mut slot.states, states) {
+            (WaitingStates::Given(waiting), States::Given(values)) => waiting
+                .extend_from_slice(&values[(new.start - first) * width..(end - first) * width]),
+            (WaitingStates::Rows(_), States::Given(values)) => {
+                let own = &values[(new.start - first) * width..(end - first) * width];
+                slot.states = WaitingStates::Given(own.to_vec());
+            }
+            (_, States::Rows { first: row, .. }) => {
+                slot.positions.clear();
+                slot.states = WaitingStates::Rows(row + new.start - first);
+            }
+        }
+        slot.next = end;
+        slot.positions.extend(new);
+    }
+
+    fn kept(&self) -> Vec<(u64, u32)> {
+        let slots = (0..).zip(&self.slots).filter(|(_, slot)| slot.is_kept());
+        slots.map(|(at, slot)| (slot.id, at)).collect()
+    }
+
+    fn run_kept(&mut self, id: u64, slot: u32, tokens: &[u32]) -> Result<(), Error> {
+        let known = self.known(id, slot, tokens);
+        self.run_without_results(slot, tokens, known)?;
+        if let Some(slot) = self.slots.get_mut(slot as usize).filter(|slot| slot.is_kept()) {
+            slot.positions.clear();
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, id: u64, slot: u32, tokens: &[u32], least: usize) -> Result<(), Error> {
+        let known = self.known(id, slot, &tokens[..tokens.len().saturating_sub(1)]);
+        match known >= least.max(1) {
+            true => self.run_without_results(slot, tokens, known),
+            false => Ok(()),
+        }
+    }
+
+    /// Sequences whose newest hidden state is not known have no draft. Where some states are rows of the model's
+    /// newest pass, all others have none.
+    fn begin(&mut self, asks: &[Ask<'_>], count: usize) -> Result<Vec<Option<u32>>, Error> {
+        self.passes.begin();
+        self.begun.clear();
+        let mut rows = decoding_rows(&self.resources);
+        let mut ready = Vec::new();
+        let is_kept = |ask: &Ask<'_>| {
+            self.slots.get(ask.slot as usize).is_some_and(|s| s.id == ask.id && s.is_kept())
+        };
+        let any_kept = asks.iter().any(is_kept);
+        let kept: Vec<bool> = asks.iter().map(is_kept).collect();
+        for (i, ask) in asks.iter().enumerate().filter(|(i, _)| kept[*i] == any_kept) {
+            let waiting = self.known(ask.id, ask.slot, ask.tokens);
+            let Some(slot) = self.slots.get(ask.slot as usize).filter(|_| waiting > 0) else {
+                continue;
+            };
+            let is_newest = slot.next + 1 == ask.tokens.len();
+            let fits = slot.rows + waiting + count <= self.resources.limits.context;
+            if !is_newest || !fits || ready.len() == self.resources.limits.wants {
+                continue;
+            }
+            if waiting > DECODE_ROWS.min(rows) {
+                self.run_without_results(ask.slot, ask.tokens, waiting - 1)?;
+            }
+            let waiting = self.known(ask.id, ask.slot, ask.tokens);
+            if waiting <= rows {
+                rows -= waiting;
+                ready.push((i, waiting));
+            }
+        }
+        let mut places = vec![None; asks.len()];
+        if ready.is_empty() || count == 0 {
+            return Ok(places);
+        }
+        let spans: Vec<Span<'_>> = ready
+            .iter()
+            .map(|&(i, count)| {
+                let ask = &asks[i];
+                Span { slot: ask.slot, tokens: ask.tokens, count, ask: Some(ask) }
+            })
+            .collect();
+        self.submit(Phase::Decode, &spans)?;
+        for span in &spans {
+            self.begun.extend(span.ask.map(|ask| ask.id));
+        }
+        for &(i, _) in &ready {
+            places[i] = Some(self.slots[asks[i].slot as usize].rows as u32);
+        }
+        if count > 1 {
+            self.more(&spans, count - 1)?;
+        }
+        Ok(places)
+    }
+
+    fn finish(&mut self) -> Result<Vec<(u64, Vec<u32>)>, Error> {
+        let samples = self.passes.finish(&mut self.resources)?;
+        let sequences = self.begun.len();
+        let each = self.begun.drain(..).enumerate();
+        Ok(each.map(|(n, id)| (id, column(&samples, n, sequences))).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! The drafts of one sequence from the text so far and from a predicted text.
+//! The drafts of one sequence from the text so far and from a predicted text, without a model.
 
 use super::{
     acceptance::{Rate, Rates},
@@ -56,7 +56,7 @@ impl Prediction {
 /// the rates of acceptance are known without passes that verify anything.
 #[derive(Debug)]
 pub(crate) struct LookupDrafter {
-    pub(crate) speculation: Speculation,
+    speculation: Speculation,
     lookup: Lookup,
     /// Tokens of the sequence that are known to the sources.
     known: usize,
@@ -65,7 +65,7 @@ pub(crate) struct LookupDrafter {
     text_rates: Rates,
     prediction_rates: Rates,
     /// The rate of a draft model's tokens.
-    pub(crate) model_rate: Rate,
+    model_rate: Rate,
 }
 
 impl LookupDrafter {
@@ -82,6 +82,16 @@ impl LookupDrafter {
             prediction_rates: Rates::default(),
             model_rate: Rate::of_models(),
         }
+    }
+
+    /// Whether all drafts are verified, whatever their chances.
+    pub(crate) fn is_always(&self) -> bool {
+        self.speculation == Speculation::Always
+    }
+
+    /// Takes note of a pass with drafted tokens, as in [`Rate::observe`].
+    pub(crate) fn observe_drafts(&mut self, by_model: bool, drafted: usize, accepted: usize) {
+        self.model_rate.observe(by_model, drafted, accepted);
     }
 
     /// Takes note of the tokens of the sequence that are new.

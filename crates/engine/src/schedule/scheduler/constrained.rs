@@ -6,7 +6,7 @@
 //! lone request itself, until another request arrives.
 //!
 //! A draft takes the same path: the matcher cuts it, adds forced tokens and the mask after each,
-//! and rolls its matcher back. A trigger's matcher can refuse a token after the draw: the row is
+//! and rolls itself back. A matcher that waits for a trigger can refuse a token after the draw: the row is
 //! run again with that token left out of the mask.
 
 use std::{collections::BTreeMap, time::Duration};
@@ -14,12 +14,16 @@ use std::{collections::BTreeMap, time::Duration};
 use pelton_sampling::Sampled;
 use web_time::Instant;
 
-use super::{
-    constraint::{DrawConstraint, FinishedStep, MatcherStep, Outcome, TextMatcher},
-    goal::{DrawOptions, Goal},
-    scheduler::{Draft, Scheduler},
+use super::Scheduler;
+use crate::{
+    Error,
+    schedule::{
+        constraint::{DrawConstraint, FinishedStep, MatcherStep, Outcome, TextMatcher},
+        goal::{DrawOptions, Goal},
+        pass::Draft,
+        sequence::Sequence,
+    },
 };
-use crate::{Error, api::FinishReason};
 
 /// The longest time that a pass waits for the masks of constrained sequences, while others could
 /// run. Almost all masks take less, and a pass of its own costs those others more.
@@ -32,7 +36,7 @@ impl Scheduler {
     /// a change of threads costs more than most masks.
     fn send_matcher(&mut self, id: u64, matcher: Box<TextMatcher>, step: MatcherStep) {
         let Self { matchers, bound, .. } = self;
-        match self.sequences.len() == 1 && !matches!(step, MatcherStep::Start) {
+        match self.requests.len() == 1 && !matches!(step, MatcherStep::Start) {
             true => matchers.step_inline(id, matcher, step, bound),
             false => matchers.send(id, matcher, step),
         }
@@ -46,14 +50,13 @@ impl Scheduler {
         }
     }
 
-    /// Hands sampled tokens of a constrained sequence to its matcher, all but the last of which
-    /// were drafted.
+    /// Hands sampled tokens of a constrained sequence to its matcher. All but the last were drafted.
     pub(super) fn advance_constraint(&mut self, id: u64, sampled: Vec<Sampled>) {
         let Some(draw) = self.draw_options(id) else { return };
         let known = sampled.iter().all(|sampled| sampled.token.is_some());
         let Some(constraint) = draw.constraint.as_mut().filter(|_| known) else {
             // no logit was a number: the output says so
-            return self.pass_on(id, sampled, false);
+            return self.push(id, sampled, false);
         };
         if let Some((matcher, step)) = constraint.push(sampled) {
             self.send_matcher(id, matcher, step);
@@ -84,7 +87,7 @@ impl Scheduler {
         }
         let deadline = Instant::now() + WAIT;
         let is_busy = |scheduler: &Self, id: &u64| {
-            scheduler.sequences.get(id).is_some_and(|sequence| sequence.goal.is_constraint_busy())
+            scheduler.requests.get(*id).is_some_and(|s| s.goal().is_constraint_busy())
         };
         while sent.iter().any(|(id, _)| is_busy(self, id)) {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -114,13 +117,13 @@ impl Scheduler {
 
     /// Takes note of a draft model's token that the constraint does not allow.
     fn observe_refused_draft(&mut self, id: u64, by_model: bool) {
-        let drafter = self.sequences.get_mut(&id).and_then(|s| s.drafter.as_mut());
+        let drafter = self.requests.get_mut(id).and_then(Sequence::drafter_mut);
         if let Some(drafter) = drafter.filter(|_| by_model) {
-            drafter.model_rate.observe_model(1, 0);
+            drafter.observe_drafts(true, 1, 0);
         }
     }
 
-    /// Takes matchers back, and waits a little for those that are at work.
+    /// Takes matchers back, and waits a little for busy ones.
     pub(super) fn collect_matchers(&mut self) {
         let deadline = Instant::now() + WAIT;
         while self.matchers.are_busy() {
@@ -140,7 +143,7 @@ impl Scheduler {
     }
 
     fn draw_options(&mut self, id: u64) -> Option<&mut DrawOptions> {
-        match &mut self.sequences.get_mut(&id)?.goal {
+        match self.requests.get_mut(id)?.goal_mut() {
             Goal::Text { draw, .. } => Some(draw),
             Goal::Values(_) => None,
         }
@@ -156,14 +159,14 @@ impl Scheduler {
             Outcome::Failed(error) => self.end(id, Err(Error::Constraint(error))),
             Outcome::Taken { forced, ended, mask } => {
                 let pending = constraint.taken(matcher, mask);
-                if let Some(sequence) = self.sequences.get(&id) {
+                if let Some(sequence) = self.requests.get(id) {
                     let count = forced.len();
-                    sequence.goal.handle().update(|stats| stats.forced_tokens += count);
+                    sequence.goal().handle().update(|stats| stats.forced_tokens += count);
                 }
                 let forced =
                     forced.into_iter().map(|id| Sampled { token: Some(id), log_probs: None });
                 let tokens: Vec<Sampled> = pending.into_iter().chain(forced).collect();
-                self.pass_on(id, tokens, ended);
+                self.push(id, tokens, ended);
             }
             Outcome::Drafted(drafted) => constraint.drafted(matcher, drafted),
             Outcome::Refused => {
@@ -172,47 +175,19 @@ impl Scheduler {
                     host.undo();
                 }
                 if !taken.is_empty() {
-                    self.pass_on(id, taken, false);
+                    self.push(id, taken, false);
                 }
-                let Some(sequence) = self.sequences.get_mut(&id) else { return };
-                if sequence.slot.is_none() {
-                    return;
-                }
-                if !self.resources.plan.states.is_empty() {
+                let has_states = !self.resources.plan.states.is_empty();
+                let Some(sequence) = self.requests.get_mut(id) else { return };
+                let last = sequence.tokens().len().saturating_sub(1);
+                match sequence.running_mut() {
+                    None => {}
                     // a recurrent state has seen the row, so it is computed again from a snapshot
-                    return self.preempt(id);
+                    Some(_) if has_states => self.preempt(id),
+                    // the row is run again: its token is drawn by the new mask
+                    Some(running) => running.run_again(last),
                 }
-                // the row is run again: its token is drawn by the new mask
-                let last = sequence.tokens.len() - 1;
-                (sequence.submitted, sequence.computed) = (last, last);
             }
-        }
-    }
-
-    /// Passes tokens of a constrained sequence on; `ended` if the constraint ends the text with them.
-    fn pass_on(&mut self, id: u64, tokens: Vec<Sampled>, ended: bool) {
-        let Some(sequence) = self.sequences.get_mut(&id) else { return };
-        let Goal::Text { output, .. } = &mut sequence.goal else { return };
-        let count = tokens.len();
-        for (i, sampled) in tokens.into_iter().enumerate() {
-            self.status.generated_tokens += u64::from(sampled.token.is_some());
-            sequence.tokens.extend(sampled.token);
-            let completes = ended && i + 1 == count;
-            if completes {
-                output.complete();
-            }
-            let last = completes || sequence.tokens.len() >= sequence.most;
-            if !output.push(sampled, last, self.tokenizer.as_deref()) {
-                // its output has had the last event
-                return self.end(id, Ok(FinishReason::Cancelled));
-            }
-        }
-        if ended {
-            return self.end(id, Ok(FinishReason::End));
-        }
-        if sequence.slot.is_some() {
-            sequence.commit(&mut self.resources.kv);
-            self.resources.kv.slide(&mut sequence.pages, sequence.submitted);
         }
     }
 }
