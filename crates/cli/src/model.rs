@@ -106,6 +106,7 @@ pub(crate) fn open(file: &str) -> Result<Checkpoint> {
 #[cfg(test)]
 mod tests {
     use clap::{Args, Command, FromArgMatches};
+    use pelton::LoadKind;
 
     use super::*;
 
@@ -118,18 +119,16 @@ mod tests {
             let value = match name {
                 "device" => "cpu",
                 "threads" => "7",
-                "context" => "77",
-                "kv" | "quantize" => "q8_0",
-                "kv-memory" | "fit-margin" => "1G",
-                "gpu-layers" | "host-experts" | "n-cpu-moe" => "5",
+                "quantize" => "q8_0",
+                "kv-memory" => "1G",
+                "host-experts" | "n-cpu-moe" => "5",
                 "host-ffn" => "auto",
                 "split" => "3,2",
-                "stream-from" => "5",
                 "fit-budget" => "gpu:0=1G",
                 "lora" => "a.gguf=0.5",
                 "effort" => "0.5,mode=bucket,table=file",
                 _ if !argument.get_action().takes_values() => "",
-                _ => panic!("--{name} is new: give it a value here"),
+                _ => of_kind(name),
             };
             let flag = match value {
                 "" => format!("--{name}"),
@@ -138,6 +137,18 @@ mod tests {
             all.push(flag);
         }
         all
+    }
+
+    /// A value of an option whose type says what its values are.
+    fn of_kind(flag: &str) -> &'static str {
+        let option = LoadOptions::OPTIONS.iter().find(|option| option.flag == Some(flag));
+        match option.map(|option| option.kind) {
+            Some(LoadKind::Integer(..)) => "77",
+            Some(LoadKind::Bytes(..)) => "1G",
+            Some(LoadKind::Time(_)) => "77ms",
+            Some(LoadKind::Words(words, _)) => words.last().unwrap(),
+            _ => panic!("--{flag} is new: give it a value here"),
+        }
     }
 
     fn parse(words: &[String]) -> LoadArgs {

@@ -225,8 +225,8 @@ impl LoadOptions {
                 to.placement.host_ffn = Some(text.parse()?);
                 Ok(())
             }),
-            "Keep all feed-forwards of the first N layers in the CPU's memory, also in models without \
-             experts. N can be auto: as few as the GPU's memory demands",
+            "Keep all feed-forwards of the first N layers, or of auto, in the CPU's memory, also in \
+             models without experts",
         )
         .flag(Placement, "host-ffn", "N"),
         row(
