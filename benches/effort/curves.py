@@ -13,13 +13,8 @@ sys.path.insert(0, str(HERE.parent))
 import chart  # noqa: E402
 
 MODELS = {"built-in-Q8_0": "built-in model, 7 million parameters", "42M-Q8_0": "42 million parameters"}
-# the modes that are shown, in the order of the document, with the names of their lines
-LINES = {
-    "channel": "channel",
-    "table": "channel with a table",
-    "nested": "nested",
-    "bucket": "bucket",
-}
+# the forms that are shown, in the order of the document, with the names of their lines
+LINES = {"nested": "nested", "bucket": "bucket"}
 WIDTH, PANEL, PLOT, HEIGHT = 920, 460, 270, 260
 LEFT, TOP = 56, 46
 MOST_BYTES, LEAST_BYTES = 1.8, 0.3
@@ -39,7 +34,7 @@ def lines_of(model):
     """The points (bytes, KL) of each line; bytes are those of a token as a part of Q8_0's."""
     rows = json.loads((HERE / f"quality-{model}.json").read_text())
     formats = json.loads((HERE / f"formats-{model}.json").read_text())
-    dense = max(row["bytes"] for row in rows if row["mode"] == "channel")
+    dense = max(row["bytes"] for row in rows if row["mode"] == "whole")
     point = lambda row: (row["bytes"] / dense, row["base"]["kl_divergence"]["mean"]["value"])
     for mode, label in LINES.items():
         of = [r for r in rows if (r["mode"], r["protocol"]) == (mode, "all") and r["dial"] < 1]

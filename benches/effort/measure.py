@@ -1,14 +1,13 @@
 """Measure what effort costs in quality; curves.py plots it, and speed.sh measures its speed.
 
     python benches/effort/measure.py text OUT.txt [MIX [SEED]]   # held-out text of the tiny or varied mix
-    python benches/effort/measure.py quality PELTON MODEL TEXT OUT.json OTHER [FLOATS]
+    python benches/effort/measure.py quality PELTON MODEL TEXT OUT.json [FLOATS]
     python benches/effort/measure.py formats PELTON MODEL TEXT OUT.json OTHER.gguf ...
     python benches/effort/measure.py table QUALITY.json FORMATS.json      # which points are dominated
 
 Quality (KL divergence, perplexity, top token) is measured by `pelton perplexity` against the saved logits
 of the same model at effort 1, with every token read at the effort (all) or with the first half of each
-window read at 1 (answers): of every mode, with thresholds of the text OTHER and of the standard text, with a table
-of fractions of OTHER, and of buckets in f16 made of FLOATS, the same weights in F16. Formats are the same model converted by requantize.py, against the
+window read at 1 (answers): of the model in Q8_0, and of FLOATS, the same weights in F16. Formats are the same model converted by requantize.py, against the
 same logits. Bytes are those of the weights that a generated token reads: with effort the codes of live
 inputs, as `live_share` counts them, all scales, and what is always whole.
 """
@@ -83,17 +82,17 @@ def show(row, *names):
     print(*names, row["perplexity"]["value"], row["base"]["kl_divergence"]["mean"], flush=True)
 
 
-def quality(pelton, model, text, out, other, floats=None):
-    """Every mode at every effort; buckets in f16 need the weights FLOATS."""
+def quality(pelton, model, text, out, floats=None):
+    """Every form at every effort; buckets in f16 need the weights FLOATS."""
     rows = []
     whole, parts = weights(pelton, model)
     with tempfile.TemporaryDirectory() as folder:
         base = pathlib.Path(folder) / "base.kld"
         perplexity(pelton, model, text, *WINDOWS, "--save-base", base)
-        for mode, of, values, keys in modes(pelton, model, other, floats, pathlib.Path(folder)):
+        for mode, of, values in forms(model, floats):
             for value in values:
                 for protocol, more in (("all", []), ("answers", ["--dense-context"])):
-                    more = [*more, "--effort", f"{value}{keys}"]
+                    more = [*more, "--effort", value]
                     row = perplexity(pelton, of, text, "--base", base, *more)
                     row = {"protocol": protocol, "mode": mode, "dial": value} | row
                     row["bytes"] = read(whole, parts, row.get("live_share", 1), mode)
@@ -102,25 +101,12 @@ def quality(pelton, model, text, out, other, floats=None):
     save(out, rows)
 
 
-def calibrated(pelton, model, other, folder, mode):
-    """The file of a calibration on OTHER, and one of its thresholds alone."""
-    table, plain = folder / f"{mode}.json", folder / f"{mode}-plain.json"
-    args = ["--minutes", 2, "--mode", mode, "--output", table, "--json", "--device", "cpu"]
-    run(pelton, "effort", "calibrate", model, other, *args)
-    plain.write_text(json.dumps(json.loads(table.read_text()) | {"efforts": [], "groups": []}))
-    return table, plain
-
-
-def modes(pelton, model, other, floats, folder):
-    """The modes: name, model, efforts, and keys of --effort."""
-    table, plain = calibrated(pelton, model, other, folder, "channel")
-    yield "channel", model, EFFORTS, f",table={plain}"
-    yield "standard text", model, EFFORTS[1:], ",table=uniform"
-    yield "table", model, EFFORTS[1:], f",table={table}"
-    _, plain = calibrated(pelton, model, other, folder, "nested")
-    yield "nested", model, EFFORTS[1:], f",mode=nested,table={plain}"
+def forms(model, floats):
+    """What is measured: name, model, efforts."""
+    yield "whole", model, EFFORTS[:1]
+    yield "nested", model, EFFORTS[1:]
     if floats:
-        yield "bucket", floats, EFFORTS[1:], ",mode=bucket,table=uniform"
+        yield "bucket", floats, EFFORTS[1:]
 
 
 def formats(pelton, model, text, out, *others):
