@@ -65,7 +65,6 @@ const WHOLE: &[&str] = &[
     "convert",
     "quantize",
     "effort",
-    "calibrate",
     "pack",
     "doctor",
     "completions",

@@ -15,11 +15,6 @@ pub(crate) fn of_load(error: impl Into<Error>, file: &str) -> anyhow::Error {
     let error = error.into();
     let hint = match &error {
         Error::Weights(error) | Error::Graph(GraphError::Weights(error)) => of_file(error, file),
-        Error::Graph(GraphError::Effort(_)) => Some(
-            "the mode nested of --effort is for weights in Q8_0; bucket for F16, BF16 and F32 \
-             (docs/effort.md)"
-                .to_owned(),
-        ),
         Error::Context { context, .. } => Some(format!("--context {context} is the longest")),
         Error::KvMemory { fits: 0, .. } => {
             Some("--device gpu,cpu runs layers on the CPU, --device cpu all of them".to_owned())

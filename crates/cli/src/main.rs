@@ -106,7 +106,7 @@ enum Command {
     Quantize(quantize::Args),
     /// Write the importance of columns on a text, for smaller errors of quantized files
     Imatrix(imatrix::Args),
-    /// Calibrate the effort dial for a model
+    /// Prepare a model for the effort dial
     Effort(effort_command::Args),
     /// Measure prefill and decode speed, of one sequence or of several at once
     Bench(bench::Args),
@@ -166,7 +166,7 @@ fn main() -> ExitCode {
         Command::Quantize(args) => quantize::run(args),
         Command::Imatrix(args) => imatrix::run(args),
         Command::Serve(args) => serve::run(*args, &Cli::command()).map(|()| ExitCode::SUCCESS),
-        Command::Effort(args) => effort_command::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Effort(args) => effort_command::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(args).map(|()| ExitCode::SUCCESS),
         Command::Plan(args) => plan::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Profile(args) => profile::run(args).map(|()| ExitCode::SUCCESS),

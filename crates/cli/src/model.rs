@@ -1,7 +1,7 @@
 //! The flags of a load, and the model that a word of the command line stands for.
 
 use anyhow::Result;
-use pelton::{Checkpoint, Device, Engine, KvType, LoadOptions, ModelSource};
+use pelton::{Checkpoint, Device, EffortLevel, Engine, KvType, LoadOptions, ModelSource};
 
 use crate::{
     effort::EffortArgs, fit::FitArgs, hints, hub, load_flags::ModelFlags, names::BUILT_IN,
@@ -45,6 +45,11 @@ impl LoadArgs {
     /// Sets the context.
     pub(crate) fn set_context(&mut self, tokens: usize) {
         self.flags.set("context", tokens.to_string());
+    }
+
+    /// The effort of these flags, or the whole model.
+    pub(crate) fn effort_level(&self) -> EffortLevel {
+        self.effort.level().unwrap_or_default()
     }
 
     /// The element type of the caches.
@@ -126,7 +131,7 @@ mod tests {
                 "split" => "3,2",
                 "fit-budget" => "gpu:0=1G",
                 "lora" => "a.gguf=0.5",
-                "effort" => "0.5,mode=bucket,table=file",
+                "effort" => "0.5,ranks=4",
                 _ if !argument.get_action().takes_values() => "",
                 _ => of_kind(name),
             };

@@ -46,7 +46,7 @@ fn plan(kind: Kind, dtype: DType, layers: usize) -> Plan {
         rows,
         row_len,
         part: None,
-        effort: false,
+        marked: false,
     };
     let mut weights = vec![
         weight("x".to_owned(), DType::F32, WeightKind::Matrix, VOCAB, COLS),
@@ -128,7 +128,7 @@ fn plan(kind: Kind, dtype: DType, layers: usize) -> Plan {
         exit: Vec::new(),
         encoder: None,
         host: Vec::new(),
-        effort: Default::default(),
+        marks: Default::default(),
         output: OutputKind::Embedding,
         logits: last,
     }

@@ -21,7 +21,7 @@ pub(crate) struct Batch<'a> {
     /// Indices of the rows whose logits are computed, ascending.
     pub(crate) selected: &'a [u32],
     pub(crate) tables: &'a PageTables,
-    /// The effort of each row; empty if all are full.
+    /// How much each row multiplies; empty if all are full.
     pub(crate) efforts: &'a [Effort],
 }
 
@@ -39,8 +39,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The effort of row `i` of a buffer.
-    pub(crate) fn effort(&self, rows: Rows, i: usize) -> Effort {
+    /// How much row `i` of a buffer multiplies.
+    pub(crate) fn level(&self, rows: Rows, i: usize) -> Effort {
         let row = match rows {
             Rows::All => i,
             Rows::Selected => self.selected[i] as usize,

@@ -1,11 +1,11 @@
-//! The scores of the inputs of a model's matrices on a text, whose quantiles are the thresholds of effort.
+//! The scores of the inputs of a model's matrices on a text, whose quantiles are the thresholds of live ones.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pelton_graph::{
-    Backend, Error, InputScores, KvType, Limits, MatrixScores, Pass, Phase, Plan, Row, ScoreCounts,
-    TableEdit, Want, Weight, pages_for,
+    Backend, EffortForm, Error, InputScores, KvType, Limits, MatrixScores, Pass, Phase, Plan, Row,
+    ScoreCounts, TableEdit, Want, Weight, pages_for,
 };
 use pelton_weights::Checkpoint;
 
@@ -19,11 +19,11 @@ struct Observed {
     counts: ScoreCounts,
 }
 
-/// Runs windows of tokens densely, each from position 0, and counts the scores of the inputs of all matrices that
-/// effort applies to. `plan` is not fused. `progress` is called with the windows that are done and their number.
+/// Runs windows of tokens densely, each from position 0, and counts the scores of the inputs of all matrices of
+/// [`EffortForm::Nested`] that can be marked. `plan` is not fused. `progress` is called with the windows that are done and their number.
 ///
 /// # Errors
-/// [`Error::Effort`] for a plan without such matrices; other errors if the model does not load or a pass fails.
+/// [`Error::Effort`] if the text gives a matrix no scores; other errors if the model does not load or a pass fails.
 pub fn effort_scores(
     plan: Plan,
     checkpoint: &Arc<Checkpoint>,
@@ -31,8 +31,8 @@ pub fn effort_scores(
     threads: usize,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Vec<MatrixScores>, Error> {
-    let marked: Vec<Weight> = plan.clone().with_effort()?.weights;
-    let marked: Vec<Weight> = marked.into_iter().filter(|weight| weight.effort).collect();
+    let marked = plan.clone().with_effort(&|form| form == EffortForm::Nested).weights;
+    let marked: Vec<Weight> = marked.into_iter().filter(|weight| weight.marked).collect();
     let norms = column_norms(&marked, checkpoint, threads)?;
     let all: HashMap<(String, usize), Observed> = marked
         .iter()

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pelton_graph::{
-    Backend, EffortMode, Error, Executable, Limits, Needs, Op, Outputs, PageTables, PartProfile,
+    Backend, EffortForm, Error, Executable, Limits, Needs, Op, Outputs, PageTables, PartProfile,
     Pass, Phase, Pipeline, Plan, Profile, Rates, StepProfile, Ticket, Ways,
 };
 use pelton_weights::Checkpoint;
@@ -91,25 +91,15 @@ impl Backend for Cpu {
         }
     }
 
-    fn has_effort(&self) -> bool {
+    fn has_effort(&self, _: EffortForm) -> bool {
         matches!(self.path, Path::Fast { .. })
-    }
-
-    fn has_effort_mode(&self, mode: EffortMode) -> bool {
-        match mode {
-            EffortMode::Channel | EffortMode::Nested | EffortMode::Bucket => self.has_effort(),
-        }
-    }
-
-    fn has_expert_effort(&self) -> bool {
-        self.has_effort()
     }
 
     fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, Error> {
         check_groups(plan, limits)?;
         let bytes = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
         let threads = self.threads();
-        let own = Weights::decoded_bytes(plan).saturating_add(Weights::marked_bytes(plan)?);
+        let own = Weights::decoded_bytes(plan).saturating_add(Weights::second_bytes(plan)?);
         Ok(Needs {
             weights: bytes(own),
             caches: bytes(State::cache_bytes(plan, limits)),
@@ -186,7 +176,7 @@ impl Cpu {
         let hidden = Vec::with_capacity(hidden_len(&plan, &limits));
         let mut state = State::new(plan, checkpoint, limits)?;
         if let Steps::Fast(exec) = &steps {
-            state.weights.set_input_major(&state.plan, exec.pool(), budget)?;
+            state.weights.keep_second(&state.plan, exec.pool(), budget)?;
             state.weights.keep_rows(&state.plan, budget);
         }
         if let (Steps::Fast(exec), Path::Fast { repack: true, .. }) = (&steps, &self.path) {
@@ -477,6 +467,7 @@ mod tests {
     use std::thread;
 
     use pelton_graph::{EffortTable, Input, Phase, Row, TableEdit, Want, build};
+    use pelton_quant::DType;
     use pelton_testing::{ModelSpec, backend::limits};
 
     use super::*;
@@ -491,17 +482,17 @@ mod tests {
     /// Each part of the load fits into the memory, but not all together.
     #[test]
     fn parts_that_fit_alone_are_refused_together() {
-        let (cpu, spec) = (Cpu::new(1), ModelSpec::default());
+        let (cpu, spec) = (Cpu::new(1), ModelSpec::wide(DType::Q8_0));
         let limits = limits(&spec);
         let built = build(&spec.checkpoint()).unwrap();
-        let marked = built.clone().with_effort().unwrap();
+        let marked = built.clone().with_effort(&|_| true);
         let checkpoint = Arc::new(spec.checkpoint());
         let windows = [(0..20).collect()];
         let scores = crate::effort_scores(built, &checkpoint, &windows, 1, &mut |_, _| {}).unwrap();
         let table = Some(Arc::new(EffortTable::new(scores)));
         let plan = || {
             let mut plan = marked.clone();
-            plan.effort.table.clone_from(&table);
+            plan.marks.table.clone_from(&table);
             plan
         };
         let load = |available| {
@@ -518,11 +509,11 @@ mod tests {
         let before = cache + needs.buffers + needs.scratch + decoded;
         assert!(error(before - 1).contains(" for buffers"));
         // one copy of the marked matrices, which alone would fit many times
-        let marked = plan.weights.iter().filter(|weight| weight.effort);
+        let marked = plan.weights.iter().filter(|weight| weight.marked);
         let marked: usize = marked.map(|weight| weight.dtype.bytes_of(weight.len()).unwrap()).sum();
         assert!(error(before + marked as u64 / 2).contains("for the KV cache"));
         assert!(error(needs.total() - 1).contains("for the KV cache"));
-        // without memory for both orders few rows of effort 1 multiply lines, with the same results
+        // without memory for both orders few full rows multiply lines, with the same results
         let logits = |available| {
             let mut executable = load(available).unwrap();
             let row = |position| Row { input: Input::Token(position + 1), position, slot: 0 };

@@ -23,6 +23,7 @@
 mod accepts;
 mod batch;
 mod calibrate;
+mod effort;
 mod exec;
 mod executable;
 // Public for benchmarks; not a stable interface.

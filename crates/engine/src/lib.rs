@@ -67,11 +67,11 @@ pub mod speech;
 
 pub use api::{
     AsyncTokenStream, CacheEvent, CachedPage, Client, DraftSource, EffortLevel, EffortOptions,
-    EffortTables, EmbedOptions, Embedding, Event, FinishReason, GenerateOptions, HostLayers,
-    KvMemory, LoadGroup, LoadKind, LoadOption, LoadOptions, LoadProgress, LogitBias, LogitRows,
-    Lora, LoraChoice, ModelSource, PageCounts, PlacementOptions, Pooling, Prompt, PromptToken,
-    RequestHandle, RerankOptions, RerankQuery, Score, Speculation, SpeculationStats, Stats, Status,
-    Token, TokenLogprob, TokenStream, Trigger,
+    EffortTables, EffortUse, EmbedOptions, Embedding, Event, FinishReason, GenerateOptions,
+    HostLayers, KvMemory, LoadGroup, LoadKind, LoadOption, LoadOptions, LoadProgress, LogitBias,
+    LogitRows, Lora, LoraChoice, ModelSource, PageCounts, PlacementOptions, Pooling, Prompt,
+    PromptToken, RequestHandle, RerankOptions, RerankQuery, Score, Speculation, SpeculationStats,
+    Stats, Status, Token, TokenLogprob, TokenStream, Trigger,
 };
 pub use device::Device;
 pub use engine::{Engine, EngineBuilder};
@@ -79,7 +79,7 @@ pub use error::{Error, ErrorKind, Report};
 pub use model::{Model, SamplingDefaults, Summary};
 pub use pelton_constraint::{Constraint, Error as ConstraintError};
 pub use pelton_cpu::default_threads;
-pub use pelton_graph::{EffortMode, KvType, Needs};
+pub use pelton_graph::{KvType, Needs};
 pub use pelton_place::{
     DeviceShare, FeedForwards, Placement, Prediction, PromptPrediction, Term as PredictionTerm,
 };
@@ -91,7 +91,7 @@ pub use speech::{SpeechModel, SpeechOptions};
 #[cfg(feature = "unstable")]
 pub use self::{
     built_in::{built_in, built_in_speech},
-    model::{BucketFile, EffortFile, Outline},
+    model::{BucketFile, Outline},
     session::Session,
 };
 #[cfg(feature = "unstable")]

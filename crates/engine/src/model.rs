@@ -1,19 +1,16 @@
 //! A loaded model, and requests to it.
 
-mod buckets;
 mod chats;
 mod checks;
 mod decode;
 mod defaults;
 mod effort;
-mod efforts;
 mod embed;
 pub(crate) mod load;
 mod logits;
 mod loras;
 mod many;
 mod outline;
-mod pays;
 mod rerank;
 mod summary;
 mod value_plans;
@@ -23,7 +20,6 @@ use std::{
     ops::ControlFlow,
     path::Path,
     sync::{Arc, OnceLock, mpsc::Sender},
-    time::Duration,
 };
 
 use pelton_graph::{Limits, OutputKind, Plan};
@@ -34,8 +30,8 @@ use pelton_weights::{Checkpoint, MappedFiles, Source};
 use crate::{
     Error,
     api::{
-        AsyncTokenStream, Event, GenerateOptions, KeepAlive, Pooling, Prompt, PromptToken,
-        RequestHandle, Speculation, Stats, Status, TokenStream, channel,
+        AsyncTokenStream, EffortUse, Event, GenerateOptions, KeepAlive, Pooling, Prompt,
+        PromptToken, RequestHandle, Speculation, Stats, Status, TokenStream, channel,
     },
     chat::ChatTemplate,
     results::results,
@@ -46,10 +42,8 @@ use crate::{
     session::Session,
 };
 
-pub use buckets::BucketFile;
 pub use defaults::SamplingDefaults;
-pub use effort::EffortFile;
-use efforts::Efforts;
+pub use effort::BucketFile;
 use loras::Loras;
 pub use outline::Outline;
 pub use summary::Summary;
@@ -85,7 +79,7 @@ struct Loaded {
     speculation: Speculation,
     /// Whether rejected drafts can be taken back.
     rolls_back: bool,
-    efforts: Efforts,
+    efforts: effort::LoadedEffort,
     decoding: decode::Decoding,
     loras: Loras,
     placement: Placement,
@@ -296,7 +290,8 @@ impl Model {
     /// is gone. The handle is dropped then.
     #[cfg(feature = "unstable")]
     pub fn into_session(self) -> Result<Session, Error> {
-        let Self { requests, loaded: _, shared, worker, device: _ } = self;
+        let Self { requests, loaded, shared, worker, device: _ } = self;
+        let is_whole = loaded.efforts.has_no_form();
         // the thread ends when no sender is left, also where an error drops the worker
         drop(requests);
         if worker.is_own_thread() {
@@ -309,7 +304,7 @@ impl Model {
         })?;
         let resources = worker.end()?;
         shared.check()?;
-        Session::new(resources)
+        Session::new(resources, is_whole)
     }
 
     /// The outcome of the load: formats, bytes, context and device.
@@ -326,6 +321,12 @@ impl Model {
         }
     }
 
+    /// How requests of an effort below 1 run; `None` if the model was loaded without
+    /// [`LoadOptions::effort`](crate::LoadOptions::effort).
+    pub fn effort_use(&self) -> Option<&EffortUse> {
+        self.loaded.efforts.of_requests()
+    }
+
     /// The part of the model that each device has.
     pub fn placement(&self) -> &Placement {
         &self.loaded.placement
@@ -335,28 +336,6 @@ impl Model {
     pub(crate) fn on(mut self, device: Arc<str>) -> Self {
         self.device = device;
         self
-    }
-
-    /// The file of its calibration for efforts below 1, if there is one.
-    pub fn effort_table(&self) -> Option<&Path> {
-        self.loaded.efforts.table.as_deref()
-    }
-
-    /// The times of a token of the whole model and of one at the effort of the load, or at 0.5 if that is 1. Requests
-    /// run the whole model if it is as fast. `None` where they were not measured: on CPUs, and with
-    /// [`EffortOptions::always`](crate::EffortOptions::always).
-    pub fn effort_times(&self) -> Option<[Duration; 2]> {
-        self.loaded.efforts.times
-    }
-
-    /// Whether its weights for efforts below 1 fit in the memory of the GPU. Else requests run the whole model.
-    pub fn effort_fits(&self) -> bool {
-        self.loaded.efforts.fits
-    }
-
-    /// Whether its load has measured the thresholds of effort, as there was no calibration.
-    pub fn measured_effort(&self) -> bool {
-        self.loaded.efforts.is_measured
     }
 
     /// The load of the model: its queue, its running requests, its pages by state.

@@ -47,17 +47,20 @@ pub struct Session {
     /// Positions that have been run.
     position: usize,
     effort: Effort,
+    /// Whether rows of every effort run the whole model.
+    is_whole: bool,
     logits: Vec<f32>,
 }
 
 impl Session {
     /// An empty sequence on a model of which no request runs.
-    pub(crate) fn new(mut resources: Resources) -> Result<Self, Error> {
+    pub(crate) fn new(mut resources: Resources, is_whole: bool) -> Result<Self, Error> {
         let pages = SequencePages::new(resources.kv.groups());
         if resources.plan.adapters().is_some() {
             resources.runner.set_adapters(0, &resources.loras)?;
         }
-        Ok(Self { resources, pages, position: 0, effort: Effort::FULL, logits: Vec::new() })
+        let (effort, logits) = (Effort::FULL, Vec::new());
+        Ok(Self { resources, pages, position: 0, effort, is_whole, logits })
     }
 
     /// The plan that the model runs.
@@ -77,7 +80,11 @@ impl Session {
     /// [`Error::Effort`] if it is out of its range, or below 1 of a model that was loaded without
     /// [`LoadOptions::effort`](crate::LoadOptions::effort).
     pub fn set_effort(&mut self, effort: impl Into<EffortLevel>) -> Result<(), Error> {
-        self.effort = of_plan(effort_of(effort.into())?, &self.resources.plan)?;
+        let effort = effort_of(effort.into())?;
+        self.effort = match self.is_whole {
+            true => Effort::FULL,
+            false => of_plan(effort, &self.resources.plan)?,
+        };
         Ok(())
     }
 

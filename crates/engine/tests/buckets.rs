@@ -7,8 +7,8 @@ mod steps;
 use std::{fs, path::PathBuf};
 
 use pelton::{
-    BucketFile, Checkpoint, EffortMode, EffortOptions, Engine, Error, LoadOptions, Model, Session,
-    graph::build,
+    BucketFile, Checkpoint, EffortOptions, Engine, Error, LoadOptions, Model, Session,
+    graph::{EffortForm, build},
 };
 use pelton_cpu::Cpu;
 use pelton_quant::DType::{self, BF16, F16};
@@ -23,8 +23,7 @@ fn temporary(name: &str) -> PathBuf {
 
 /// Loads with buckets.
 fn load(options: &EffortOptions, path: &PathBuf, threads: usize) -> Session {
-    let options = options.clone().mode(EffortMode::Bucket);
-    let options = LoadOptions::default().context(32).effort(options);
+    let options = LoadOptions::default().context(32).effort(options.clone());
     by_hand(Engine::with_backend(Cpu::new(threads)).load(path, &options))
 }
 
@@ -128,8 +127,8 @@ fn experts_of_a_row() {
     for name in ["olmoe", "qwen2-moe", "gpt-oss-plain"] {
         let path = fixtures.join(name).join("model.gguf");
         let checkpoint = Checkpoint::open(&path).unwrap();
-        let plan = build(&checkpoint).unwrap().with_effort().unwrap().with_expert_effort();
-        let experts = plan.weights.iter().filter(|weight| weight.effort && weight.count() > 1);
+        let plan = build(&checkpoint).unwrap().with_effort(&|form| form == EffortForm::Bucket);
+        let experts = plan.weights.iter().filter(|weight| weight.marked && weight.count() > 1);
         let experts = experts.count();
         assert!(experts > 0, "{name}");
         let file = temporary(&format!("{name}-buckets.gguf"));

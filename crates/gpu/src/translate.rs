@@ -21,7 +21,6 @@ fn sources() -> Vec<(String, KernelSource)> {
         crate::kernels::matvec::sources(),
         crate::kernels::matmul::sources(),
         crate::kernels::live_product::sources(),
-        crate::kernels::buckets::sources(),
         crate::kernels::matvec_rows::sources(),
         crate::kernels::tiled_matmul::sources(),
         crate::kernels::to_q8::sources(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pelton_cpu::Cpu;
 use pelton_gpu::{Gpu, adapters};
-use pelton_graph::{Effort, EffortMode, KvType, MatrixScores, Plan};
+use pelton_graph::{Effort, KvType, MatrixScores, Plan};
 use pelton_quant::DType;
 use pelton_testing::{Need, backend::Subject, skip};
 use pelton_weights::Checkpoint;
@@ -89,9 +89,6 @@ fn memory_that_is_not_there() {
     on_gpu(|subject| subject.memory_that_is_not_there());
 }
 
-/// The formats that have lines, and one of which all rows run densely.
-const LINES: [DType; 5] = [DType::F32, DType::F16, DType::BF16, DType::Q8_0, DType::Q4_0];
-
 fn half() -> Effort {
     Effort::new(0.5).unwrap()
 }
@@ -101,62 +98,13 @@ fn calibrate(plan: Plan, checkpoint: &Arc<Checkpoint>, windows: &[Vec<u32>]) -> 
     pelton_cpu::effort_scores(plan, checkpoint, windows, 1, &mut |_, _| {}).unwrap()
 }
 
-/// A GPU whose kernels bind few buffers has no buckets.
-fn with_buckets(test: impl FnOnce(Subject<'_>)) {
-    on_gpu(|subject| match subject.backend.has_effort_mode(EffortMode::Bucket) {
-        true => test(subject),
-        false => skip(Need::Capability, "this GPU binds too few buffers for sorted buckets"),
-    });
-}
-
 #[test]
 fn effort_1_is_dense() {
-    on_gpu(|subject| subject.effort_1_is_dense(&calibrate, EffortMode::Channel, &LINES));
+    on_gpu(|subject| subject.effort_1_is_dense(&calibrate, &[DType::Q8_0]));
 }
 
 #[test]
 fn efforts_of_any_pass() {
     let cpu = Cpu::new(1);
-    let dtypes = [DType::F16, DType::Q8_0];
-    on_gpu(|subject| {
-        subject.efforts_of_any_pass(&calibrate, (EffortMode::Channel, half()), &cpu, &dtypes);
-    });
-}
-
-#[test]
-fn effort_1_is_dense_of_nested_codes() {
-    on_gpu(|subject| {
-        subject.effort_1_is_dense(&calibrate, EffortMode::Nested, &[DType::Q8_0]);
-    });
-}
-
-#[test]
-fn efforts_of_any_pass_of_nested_codes() {
-    let cpu = Cpu::new(1);
-    on_gpu(|subject| {
-        let nested = (EffortMode::Nested, half());
-        subject.efforts_of_any_pass(&calibrate, nested, &cpu, &[DType::Q8_0]);
-    });
-}
-
-#[test]
-fn effort_1_is_dense_next_to_buckets() {
-    with_buckets(|subject| {
-        subject.effort_1_is_dense(&calibrate, EffortMode::Bucket, &[DType::F16]);
-    });
-}
-
-#[test]
-fn efforts_of_any_pass_in_buckets() {
-    let cpu = Cpu::new(1);
-    with_buckets(|subject| {
-        let buckets = (EffortMode::Bucket, half());
-        subject.efforts_of_any_pass(&calibrate, buckets, &cpu, &[DType::F16]);
-    });
-}
-
-#[test]
-fn fractions_of_matrices() {
-    let cpu = Cpu::new(1);
-    on_gpu(|subject| subject.fractions_of_matrices(&calibrate, &cpu, DType::Q8_0));
+    on_gpu(|subject| subject.efforts_of_any_pass(&calibrate, half(), &cpu, &[DType::Q8_0]));
 }

@@ -12,7 +12,7 @@ use std::{any::Any, sync::Arc};
 use pelton_weights::Checkpoint;
 
 use crate::{
-    EffortMode, Error, Limits, Needs, Op, Outputs, Pass, Plan, Profile, Ranking, Rates, Sample,
+    EffortForm, Error, Limits, Needs, Op, Outputs, Pass, Plan, Profile, Ranking, Rates, Sample,
     Ticket,
 };
 
@@ -31,19 +31,10 @@ pub trait Backend: Send + Sync {
     /// [`Plan::check_accepted`] for each op of a plan that is loaded.
     fn accepts(&self, op: &Op, plan: &Plan) -> bool;
 
-    /// Whether rows of its passes can have an [`Effort`](crate::Effort) below 1, in plans whose
-    /// weights are [marked](crate::Weight::effort) for it.
-    fn has_effort(&self) -> bool {
-        false
-    }
-
-    /// Whether it keeps marked weights as a mode needs them.
-    fn has_effort_mode(&self, mode: EffortMode) -> bool {
-        self.has_effort() && mode == EffortMode::Channel
-    }
-
-    /// Whether rows can have an effort below 1 in products with experts, in [`EffortMode::Bucket`].
-    fn has_expert_effort(&self) -> bool {
+    /// Whether rows of its passes can have an [`Effort`](crate::Effort) below 1 in a form, in plans whose
+    /// weights are [marked](crate::Weight::marked) for it.
+    fn has_effort(&self, form: EffortForm) -> bool {
+        let _ = form;
         false
     }
 
@@ -326,7 +317,7 @@ pub trait Executable: Send {
         Err(Error::Pass(format!("{count} adapters of slot {slot}, but the plan has none")))
     }
 
-    /// The share of the weights of [marked](crate::Weight::effort) matrices that rows of an effort
+    /// The share of the weights of [marked](crate::Weight::marked) matrices that rows
     /// below 1 have multiplied since the load. `None` before the first such row, and on backends
     /// that do not count.
     fn live_share(&self) -> Option<f64> {
@@ -358,18 +349,11 @@ impl Plan {
     ///
     /// [`Error::Op`] naming the backend, the first such op and its layer; [`Error::Effort`].
     pub fn check_accepted(&self, backend: &dyn Backend) -> Result<(), Error> {
-        if self.has_effort() && !backend.has_effort() {
+        let lacks = |form: EffortForm| self.has_form(form) && !backend.has_effort(form);
+        if EffortForm::ALL.into_iter().any(lacks) {
             return Err(Error::Effort(format!(
-                "'{}' cannot run rows of an effort below 1, expected the fast path of the CPU or a GPU",
+                "'{}' cannot run rows of an effort below 1 of this model, expected the fast path of the CPU",
                 backend.name()
-            )));
-        }
-        let mode = self.effort.mode;
-        if self.has_effort() && !backend.has_effort_mode(mode) {
-            return Err(Error::Effort(format!(
-                "'{}' has no effort in mode {}, expected the fast path of the CPU",
-                backend.name(),
-                mode.name()
             )));
         }
         self.check_scores()?;

@@ -55,7 +55,7 @@ pub enum Error {
     #[error("pass refused: {0}")]
     Pass(String),
 
-    /// The plan or the backend has no effort below 1.
+    /// The plan or the backend has no rows below 1.
     #[error("{0}")]
     Effort(String),
 

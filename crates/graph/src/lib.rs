@@ -42,8 +42,8 @@ pub use arch::{
 pub use backend::{Backend, Executable, HostExecutables, Pipeline, Shared};
 pub use build::{BuildOptions, PoolingType, build, build_for, build_head, build_with};
 pub use effort::{
-    Effort, EffortCurve, EffortGroup, EffortKind, EffortMode, EffortOptions, EffortTable,
-    InputScores, LOWER_HALF, MatrixScores, ScoreCounts,
+    Effort, EffortCurve, EffortForm, EffortOptions, EffortTable, InputScores, LOWER_HALF,
+    MatrixScores, ScoreCounts, is_effort_matrix,
 };
 pub use error::Error;
 pub use ids::{BufferId, RopeId, WeightId};

@@ -120,7 +120,7 @@ impl Plan {
     ) -> WeightId {
         let part = part.and_then(|weight| weight.part);
         let (name, dtype, kind) = (name.to_owned(), DType::F32, WeightKind::Matrices { count });
-        self.weights.push(Weight { name, dtype, kind, rows, row_len, part, effort: false });
+        self.weights.push(Weight { name, dtype, kind, rows, row_len, part, marked: false });
         WeightId(self.weights.len() - 1)
     }
 

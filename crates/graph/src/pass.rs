@@ -149,7 +149,7 @@ pub struct Pass<'a> {
     /// The wanted results, in ascending order of rows; of a row at most one of each kind.
     pub wants: &'a [Want<'a>],
     /// The effort of each row, in all repeats; empty if all are full. Below 1 only if the plan has
-    /// [weights](crate::Weight::effort) for it.
+    /// [weights](crate::Weight::marked) for it.
     pub efforts: &'a [Effort],
     /// The values that the buffers of the plan's [entry](crate::Plan::entry) begin with.
     pub hidden: Hidden<'a>,

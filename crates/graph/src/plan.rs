@@ -213,8 +213,8 @@ pub struct Plan {
     /// Whether all rows of a sequence have to be in one pass, because rows see later ones or are
     /// pooled.
     pub whole_sequences: bool,
-    /// The parts that rows of an effort below 1 leave out.
-    pub effort: EffortOptions,
+    /// The scores and the ranks of marked weights, of which rows below 1 leave out parts.
+    pub marks: EffortOptions,
     /// The meaning of the last buffer.
     pub output: OutputKind,
     /// The buffer of the results after the last step, the logits of a decoder. A part before the last one

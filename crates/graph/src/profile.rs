@@ -51,8 +51,8 @@ pub struct StepProfile {
     pub dispatches: usize,
     /// Number of dispatches that had to wait for the previous one.
     pub dependent: usize,
-    /// The share of the weights of its [marked](crate::Weight::effort) matrices that the rows
-    /// multiplied, of the mean row: 1 at effort 1.
+    /// The share of the weights of its [marked](crate::Weight::marked) matrices that the rows
+    /// multiplied, of the mean row: 1 of full rows.
     pub live: f64,
 }
 

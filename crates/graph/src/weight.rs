@@ -37,7 +37,7 @@ pub struct Weight {
     pub part: Option<Part>,
     /// Whether rows can have an [`Effort`](crate::Effort) below 1 in products with it: of a matrix,
     /// set by [`Plan::with_effort`](crate::Plan::with_effort).
-    pub effort: bool,
+    pub marked: bool,
 }
 
 /// A range of a fused tensor, in rows, or of a vector, in elements. Several matrices have the same

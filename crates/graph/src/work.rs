@@ -2,8 +2,8 @@
 
 use crate::{KvType, Op, Plan, Step};
 
-/// Bytes of weights that a step reads for `rows` rows, which multiply the share `live` of the weights that
-/// effort applies to. Rows choose their experts independently of each other.
+/// Bytes of weights that a step reads for `rows` rows, which multiply the share `live` of those that
+/// are marked. Rows choose their experts independently of each other.
 pub fn weights_read(plan: &Plan, step: &Step, rows: usize, live: f64) -> f64 {
     let matrix = |id| {
         let weight = plan.weight(id);
@@ -16,7 +16,7 @@ pub fn weights_read(plan: &Plan, step: &Step, rows: usize, live: f64) -> f64 {
             Some(used) => count * (1.0 - (1.0 - used as f64 / count).powf(rows as f64)),
             None => count,
         };
-        match weight.effort {
+        match weight.marked {
             true => plan.live_bytes(id, live) as f64 / count * read,
             false => row * weight.rows as f64 * read,
         }

@@ -248,7 +248,8 @@ fn efforts() {
     let one_lower = [Effort::FULL, tenth];
     loaded.accepts(&pass(&full));
     loaded.refuses(&pass(&one_lower), "effort 0.1, expected 1");
-    loaded.plan = loaded.plan.with_effort().unwrap();
+    loaded.plan = loaded.plan.with_effort(&|_| true);
+    assert!(loaded.plan.has_effort());
     loaded.accepts(&pass(&mixed));
     loaded.accepts(&pass(&[]));
     for count in [1, 3] {

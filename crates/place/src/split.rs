@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pelton_graph::{Backend, EffortMode, Error, Executable, Limits, Needs, Op, Plan, TableRow};
+use pelton_graph::{Backend, EffortForm, Error, Executable, Limits, Needs, Op, Plan, TableRow};
 use pelton_weights::Checkpoint;
 
 use crate::{
@@ -82,16 +82,8 @@ impl Backend for Split {
         op.is_elementary() && self.devices.iter().any(|device| device.accepts(op, plan))
     }
 
-    fn has_effort(&self) -> bool {
-        self.devices.iter().all(|device| device.has_effort())
-    }
-
-    fn has_effort_mode(&self, mode: EffortMode) -> bool {
-        self.devices.iter().all(|device| device.has_effort_mode(mode))
-    }
-
-    fn has_expert_effort(&self) -> bool {
-        self.devices.iter().all(|device| device.has_expert_effort())
+    fn has_effort(&self, form: EffortForm) -> bool {
+        self.devices.iter().all(|device| device.has_effort(form))
     }
 
     fn needs(&self, plan: &Plan, limits: &Limits) -> Result<Needs, Error> {

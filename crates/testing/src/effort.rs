@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pelton_graph::Phase::{Decode, Prompt};
 use pelton_graph::{
-    Backend, Effort, EffortGroup, EffortKind, EffortMode, EffortTable, Executable, MatrixScores,
-    Pass, Phase, Plan, Row, TableEdit, Want, build, pages_for,
+    Backend, Effort, EffortTable, Executable, MatrixScores, Pass, Phase, Plan, Row, TableEdit,
+    Want, build, pages_for,
 };
 use pelton_quant::DType;
 use pelton_weights::Checkpoint;
@@ -22,27 +22,21 @@ fn fraction(effort: f64) -> Effort {
 /// Measures the scores of a plan's matrices on windows of tokens.
 type Calibrate = dyn Fn(Plan, &Arc<Checkpoint>, &[Vec<u32>]) -> Vec<MatrixScores>;
 
-/// A random model, marked for rows of an effort in a mode or not, with fractions of its kinds of matrices.
+/// A random model, `marked` for rows of an effort or not.
 fn load(
     backend: &dyn Backend,
     calibrate: &Calibrate,
     spec: &ModelSpec,
-    mode: Option<EffortMode>,
-    fractions: Option<[f64; 4]>,
+    marked: bool,
 ) -> Box<dyn Executable> {
     let checkpoint = Arc::new(spec.checkpoint());
     let built = build(&checkpoint).unwrap();
     let mut plan = built.clone().fuse(&|op, plan| backend.accepts(op, plan));
-    if let Some(mode) = mode {
-        plan = plan.with_effort().unwrap();
-        plan.effort.mode = mode;
-        let mut table = EffortTable::new(calibrate(built, &checkpoint, &[tokens(spec, LEN)]));
-        if let Some(fractions) = fractions {
-            let of = |(kind, part)| EffortGroup { kind, layers: 0..=99, fractions: vec![part] };
-            let groups = EffortKind::ALL.into_iter().zip(fractions).map(of).collect();
-            table = table.with_fractions(vec![0.5], groups).unwrap();
-        }
-        plan.effort.table = Some(Arc::new(table));
+    if marked {
+        plan = plan.with_effort(&|form| backend.has_effort(form));
+        assert!(plan.has_effort(), "{}", spec.dtype);
+        let table = EffortTable::new(calibrate(built, &checkpoint, &[tokens(spec, LEN)]));
+        plan.marks.table = Some(Arc::new(table));
     }
     backend.load(plan, checkpoint, limits(spec), &mut |_, _| {}).unwrap()
 }
@@ -84,15 +78,15 @@ fn logits(
 
 impl Subject<'_> {
     /// Rows of effort 1 have the bits of a load without effort, in passes of any size.
-    pub fn effort_1_is_dense(&self, calibrate: &Calibrate, mode: EffortMode, dtypes: &[DType]) {
+    pub fn effort_1_is_dense(&self, calibrate: &Calibrate, dtypes: &[DType]) {
         let chunks =
             [(Prompt, 21), (Decode, 1), (Decode, 2), (Decode, 1), (Decode, 5), (Decode, 9)];
         let chunks = [&chunks[..], &[(Decode, 20), (Prompt, 13)]].concat();
         for &dtype in dtypes {
             let spec = ModelSpec::wide(dtype);
             let tokens = tokens(&spec, LEN);
-            let [dense, full] = [None, Some(mode)].map(|mode| {
-                let mut executable = load(self.backend, calibrate, &spec, mode, None);
+            let [dense, full] = [false, true].map(|marked| {
+                let mut executable = load(self.backend, calibrate, &spec, marked);
                 logits(&mut *executable, &tokens, &chunks, Effort::FULL)
             });
             assert_same(&full, &dense, &format!("{dtype}"));
@@ -104,14 +98,14 @@ impl Subject<'_> {
     pub fn efforts_of_any_pass(
         &self,
         calibrate: &Calibrate,
-        (mode, effort): (EffortMode, Effort),
+        effort: Effort,
         other: &dyn Backend,
         dtypes: &[DType],
     ) {
         for &dtype in dtypes {
             let spec = ModelSpec::wide(dtype);
             let tokens = tokens(&spec, LEN);
-            let mut executable = load(self.backend, calibrate, &spec, Some(mode), None);
+            let mut executable = load(self.backend, calibrate, &spec, true);
             let executable = &mut *executable;
             let dense = logits(executable, &tokens, &[(Prompt, LEN)], Effort::FULL);
             let steps = [(Decode, 1); LEN];
@@ -126,37 +120,13 @@ impl Subject<'_> {
             let got =
                 logits(executable, &tokens, &[(Prompt, 30), (Prompt, 1), (Prompt, 41)], effort);
             assert_same(&got, &prompt, &format!("{dtype}, a prompt in chunks"));
-            let mut of_other = load(other, calibrate, &spec, Some(mode), None);
+            let mut of_other = load(other, calibrate, &spec, true);
             let of_other = logits(&mut *of_other, &tokens, &steps, effort);
             let difference = relative_difference(&of_other, &expected);
             // a code or a score that rounds otherwise makes another input live
             assert!(difference < 0.08, "{dtype}: {difference} from '{}'", other.name());
             mixed(executable, &tokens, dtype, effort);
         }
-    }
-}
-
-impl Subject<'_> {
-    /// Matrices have fractions of their own: the results are those of `other`, another backend, within
-    /// the tolerance, and effort 1 stays whole.
-    pub fn fractions_of_matrices(&self, calibrate: &Calibrate, other: &dyn Backend, dtype: DType) {
-        let spec = ModelSpec::wide(dtype);
-        let tokens = tokens(&spec, LEN);
-        let fractions = Some([0.3, 0.9, 0.5, 1.0]);
-        let steps = [(Decode, 1); LEN];
-        let of = |backend: &dyn Backend, fractions, effort: f64| {
-            let mode = Some(EffortMode::Channel);
-            let mut executable = load(backend, calibrate, &spec, mode, fractions);
-            logits(&mut *executable, &tokens, &steps, fraction(effort))
-        };
-        let found = of(self.backend, fractions, 0.5);
-        let uniform = relative_difference(&found, &of(self.backend, None, 0.5));
-        assert!(uniform > 1e-3);
-        // a score that rounds otherwise changes which inputs are live, the table more of them
-        let difference = relative_difference(&found, &of(other, fractions, 0.5));
-        assert!(difference < 0.1_f32.min(uniform / 4.0), "{difference} from '{}'", other.name());
-        let full = of(self.backend, fractions, 1.0);
-        assert_same(&full, &of(self.backend, None, 1.0), "effort 1");
     }
 }
 

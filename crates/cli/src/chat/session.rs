@@ -303,7 +303,7 @@ impl<'a> Session<'a> {
         }
         let effort = argument.parse::<EffortLevel>();
         let effort = effort.map_err(|wrong| anyhow!("effort is {argument}, {wrong}"))?;
-        if !effort.is_full() && !self.model.plan().has_effort() {
+        if !effort.is_full() && self.model.effort_use().is_none() {
             bail!("effort is {effort}, expected 1 of a chat that was started without --effort");
         }
         self.effort = effort;

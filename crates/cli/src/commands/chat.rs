@@ -141,7 +141,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         params: args.params,
         thinking,
         tools,
-        effort: args.options.effort.level().unwrap_or_default(),
+        effort: args.options.effort_level(),
         answers: Answers { stop: args.stop, constraint: args.constraint, overflow: args.overflow },
         input,
         screen,

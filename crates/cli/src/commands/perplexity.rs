@@ -142,7 +142,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
 impl Args {
     /// The efforts of the two halves of a window.
     fn efforts(&self) -> [EffortLevel; 2] {
-        let effort = self.load.effort.level().unwrap_or_default();
+        let effort = self.load.effort_level();
         [if self.dense_context { EffortLevel::FULL } else { effort }, effort]
     }
 }

@@ -76,7 +76,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let (depth, passes) = (args.depth, args.tokens as usize);
     let name = model.checkpoint().name().to_owned();
     let mut session = model.into_session()?;
-    session.set_effort(args.load.effort.level().unwrap_or_default())?;
+    session.set_effort(args.load.effort_level())?;
     if depth > 0 {
         session.run(&vec![0; depth])?;
     }

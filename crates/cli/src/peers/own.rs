@@ -22,7 +22,7 @@ pub(super) enum Value {
 const EVERYWHERE: [&str; 5] = ["--help", "--help-all", "--version", "-h", "-V"];
 
 impl Own {
-    /// The options of the commands of a chain, such as `effort calibrate`.
+    /// The options of a chain: a command and those below it.
     pub(super) fn of(chain: &[&Command]) -> Self {
         let mut options: Vec<(String, Value)> =
             EVERYWHERE.iter().map(|name| ((*name).to_owned(), Value::None)).collect();

@@ -8,11 +8,6 @@ use super::{
 /// Letters that are changed, inserted or removed in a misspelt name of this many letters at most.
 const LETTERS_PER_ERROR: usize = 6;
 
-/// Options that Pelton had, which are keys of another one now.
-const OLDER: [&str; 4] = ["--effort-mode", "--effort-table", "--ranks", "--buckets"];
-const EFFORT: &str =
-    "one option has all of effort: --effort 0.5,mode=bucket,ranks=4,buckets=FILE,table=FILE";
-
 /// An option that cannot be taken.
 #[derive(Debug)]
 pub(super) struct Problem {
@@ -24,7 +19,6 @@ pub(super) struct Problem {
 pub(super) fn unknown(command: &str, typed: &str, own: &Own) -> Problem {
     let error = format!("{typed} is no option of `pelton {command}`");
     let hint = match similar(command, typed, own) {
-        _ if OLDER.contains(&typed) && own.has("--effort") => EFFORT.to_owned(),
         Some(name) => format!("{name} is similar; --help-all lists all options"),
         None if typed.contains(char::is_whitespace) && takes_prompt(command) => {
             "-p gives a prompt that begins with -".to_owned()

@@ -6,7 +6,6 @@
 //! ([`base_file`]) are read and written.
 
 pub(crate) mod base_file;
-pub(crate) mod fractions;
 pub(crate) mod score;
 pub(crate) mod statistics;
 

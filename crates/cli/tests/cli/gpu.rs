@@ -57,7 +57,7 @@ fn profile_of_an_effort() {
             "-o",
             "json",
         ];
-        let object = json(&[&args[..], &["--effort", &format!("{effort},table=uniform")]].concat());
+        let object = json(&[&args[..], &["--effort", effort]].concat());
         let steps = object["steps"].as_array().unwrap().clone();
         let of = |name: &str| -> Vec<u64> {
             let kind = |step: &&serde_json::Value| step["kind"].as_str().unwrap().contains(name);

@@ -156,11 +156,13 @@ fn texts_that_do_not_fit() {
 
 #[test]
 fn effort_is_scored_against_the_dense_model() {
-    let (model, text) = (model("llama3"), fixtures("perplexity/windows.txt"));
-    let base = fixtures("perplexity/windows.kld");
+    let (model, text) = ("built-in", fixtures("perplexity/windows.txt"));
+    let base = temporary("effort.kld");
+    let base = base.to_str().unwrap();
+    let all = ["perplexity", model, &text, "--context", "32", "--windows", "4", "--device", "cpu"];
+    json(&[&all[..], &["--json", "--save-base", base]].concat());
     let score = |more: &[&str]| {
-        let args = ["perplexity", &model, &text, "--base", &base, "--json", "--device", "cpu"];
-        let found = json(&[&args[..], more].concat());
+        let found = json(&[&all[..], &["--json", "--base", base], more].concat());
         found["base"]["kl_divergence"]["mean"]["value"].as_f64().unwrap()
     };
     let full = score(&["--effort", "1"]);
@@ -169,6 +171,6 @@ fn effort_is_scored_against_the_dense_model() {
     // a context that is read with effort 1 is nearer
     let after = score(&["--effort", "0.3", "--dense-context"]);
     assert!(after < low && after > high, "{after}");
-    let message = super::refused(&["perplexity", &model, &text, "--dense-context"], 2);
+    let message = refused(&["perplexity", model, &text, "--dense-context"], 2);
     assert!(message.contains("--effort"), "{message}");
 }

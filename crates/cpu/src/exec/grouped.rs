@@ -8,8 +8,8 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 use pelton_graph::{Error, Limits, Op, Phase, Plan};
 
-use super::effort::Efforts;
 use super::grouped_product::{GroupedProduct, PRODUCTS};
+use super::linear::Efforts;
 use super::live_pairs::{LivePair, LivePairs};
 use crate::gemm::{ActivationKind, Activations, Picked, ROW_ALIGN};
 use crate::isa::Isa;
@@ -47,7 +47,7 @@ pub(super) struct Grouped {
     chosen: Vec<u32>,
     inputs: Vec<u32>,
     outputs: Vec<u32>,
-    /// The pairs of rows of an effort below 1, which are in no list.
+    /// The pairs of rows below 1, which are in no list.
     live: LivePairs,
     /// Whether each pair of the op is in a list.
     listed: Vec<bool>,
@@ -102,13 +102,13 @@ impl Grouped {
         bytes.fold(lists, u128::saturating_add)
     }
 
-    /// Weights that rows of an effort below 1 multiplied since the load, and all weights of their
+    /// Weights that rows below 1 multiplied since the load, and all weights of their
     /// matrices.
     pub(super) fn multiplied(&self) -> [f64; 2] {
         self.live.multiplied()
     }
 
-    /// Lists the rows of each matrix, in the order of the pairs, but for those of an effort below 1 if
+    /// Lists the rows of each matrix, in the order of the pairs, but for those below 1 if
     /// there are `efforts`.
     fn collect<M: Fn(usize) -> usize, I: Fn(usize) -> usize>(
         &mut self,
@@ -122,9 +122,9 @@ impl Grouped {
         self.listed.clear();
         for pair in 0..*count {
             let is_live = efforts.is_some_and(|Efforts { batch, rows }| {
-                let effort = batch.effort(rows, pair / of_row);
+                let level = batch.level(rows, pair / of_row);
                 let (input, matrix) = (input(pair), matrix(pair));
-                self.live.keeps(LivePair { input, matrix, output: pair as u32, effort })
+                self.live.keeps(LivePair { input, matrix, output: pair as u32, level })
             });
             self.listed.push(!is_live);
             if !is_live {

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use pelton_graph::{EffortCurve, Error, Plan, WeightId};
+use pelton_graph::{Error, Plan, WeightId};
 
 use crate::gemm::buckets::{self, Buckets, Selections};
 use crate::gemm::{ActivationKind, Activations, Output, Picked, matmul_picked};
 use crate::isa::Isa;
-use crate::memory::{Kept, StoredMatrices, Weights};
+use crate::memory::{StoredMatrices, Weights};
 use crate::pool::SharedMut;
 
 /// The most matrices that a row is multiplied with in one region: a gate and an up linear.
@@ -16,8 +16,8 @@ pub(super) const PRODUCTS: usize = 2;
 /// Matrices `[count, outputs, cols]` and the results of their products.
 pub(super) struct GroupedProduct<'a> {
     matrices: StoredMatrices<'a>,
-    /// The matrices with sorted buckets, if rows can have an effort below 1.
-    sorted: Option<(&'a [Buckets], &'a EffortCurve)>,
+    /// The matrices with sorted buckets, if rows can be below 1.
+    sorted: Option<&'a [Buckets]>,
     rows: usize,
     cols: usize,
     /// Those of a matrix.
@@ -40,10 +40,7 @@ impl<'a> GroupedProduct<'a> {
         out: &'a mut [f32],
     ) -> Result<Self, Error> {
         let matrices = weights.matrices(plan, weight)?;
-        let sorted = match weights.marked(weight) {
-            Some((Kept::Buckets(sorted), curve)) => Some((&sorted[..], curve)),
-            Some((Kept::Lines(_), _)) | None => None,
-        };
+        let sorted = weights.sorted(weight);
         let bias = weights.optional(bias)?;
         let weight = plan.weight(weight);
         let (rows, cols) = (weight.rows, weight.row_len);
@@ -75,13 +72,12 @@ impl<'a> GroupedProduct<'a> {
         self.cols
     }
 
-    /// The sorted buckets of a matrix, and the fractions of the efforts of rows.
-    pub(super) fn buckets(&self, index: usize) -> Option<(&'a Buckets, &'a EffortCurve)> {
-        let (sorted, curve) = self.sorted?;
-        Some((sorted.get(index)?, curve))
+    /// The sorted buckets of a matrix.
+    pub(super) fn buckets(&self, index: usize) -> Option<&'a Buckets> {
+        self.sorted?.get(index)
     }
 
-    /// Whether rows can have an effort below 1.
+    /// Whether rows can be below 1.
     pub(super) fn has_buckets(&self) -> bool {
         self.sorted.is_some()
     }
@@ -119,7 +115,7 @@ impl<'a> GroupedProduct<'a> {
         selected: (&Selections, usize),
         outputs: Range<usize>,
     ) {
-        let Some((buckets, _)) = self.buckets(matrix) else { return };
+        let Some(buckets) = self.buckets(matrix) else { return };
         let output = self.output(matrix);
         // SAFETY: the caller's promise.
         unsafe { buckets::multiply(isa, buckets, selected, row, outputs, &output) };

@@ -3,69 +3,29 @@
 use std::ops::Range;
 
 use arrayvec::ArrayVec;
-use pelton_graph::{EffortCurve, Error, Limits, Linear, Op, Phase, Plan};
+use pelton_graph::{Error, Limits, Linear, Op, Phase, Plan};
 
-use super::effort::{Efforts, LiveInputs, Marked, Order, PRODUCTS};
 use super::norms::{NormRow, NormWeights};
-use crate::gemm::buckets::{self, BUCKET_OUTPUTS, Buckets};
-use crate::gemm::input_major::{self, InputMajor, OUTPUT_ALIGN, Task};
+pub(super) use crate::effort::{Efforts, PRODUCTS};
+use crate::effort::{Kept, LiveInputs, Order};
+use crate::gemm::buckets::{self, BUCKET_OUTPUTS};
+use crate::gemm::input_major::{self, OUTPUT_ALIGN, Task};
 use crate::gemm::{
     self, ActivationKind, Activations, MatrixError, MatrixRef, Output, Picked, ROW_ALIGN,
 };
 use crate::isa::Isa;
-use crate::memory::{AlignedBuf, Kept, Weights};
+use crate::memory::{AlignedBuf, Weights};
 use crate::pool::{Pool, SharedMut, span};
 use crate::simd::dispatch;
 
-/// A matrix `[outputs, cols]` in one of its orders.
-#[derive(Clone, Copy)]
-enum Matrix<'a> {
-    /// Row by row, or in panels of rows.
-    Rows(MatrixRef<'a>),
-    /// Input by input, and row by row for rows of effort 1.
-    Lines(&'a InputMajor, MatrixRef<'a>, &'a EffortCurve),
-    /// Row by row for rows of effort 1, and with sorted buckets for others.
-    Buckets(MatrixRef<'a>, &'a Buckets, &'a EffortCurve),
-}
-
-impl Matrix<'_> {
-    fn rows(&self) -> usize {
-        match self {
-            Self::Rows(matrix) | Self::Buckets(matrix, ..) => matrix.rows(),
-            Self::Lines(lines, ..) => lines.rows(),
-        }
-    }
-
-    fn cols(&self) -> usize {
-        match self {
-            Self::Rows(matrix) | Self::Buckets(matrix, ..) => matrix.cols(),
-            Self::Lines(lines, ..) => lines.cols(),
-        }
-    }
-
-    /// The bytes of its rows.
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Rows(matrix) | Self::Lines(_, matrix, _) | Self::Buckets(matrix, ..) => {
-                matrix.bytes().len()
-            }
-        }
-    }
-
-    /// The activations that it is multiplied with.
-    fn kind(&self) -> ActivationKind {
-        ActivationKind::of(match self {
-            Self::Rows(matrix) | Self::Buckets(matrix, ..) => matrix.dtype(),
-            Self::Lines(lines, ..) => lines.dtype(),
-        })
-    }
-}
-
 /// A matrix `[outputs, cols]` and the buffer `[rows, outputs]` of its products.
 pub(super) struct Product<'a> {
-    matrix: Matrix<'a>,
+    /// Row by row, or in panels of rows.
+    matrix: MatrixRef<'a>,
+    /// The order for rows below 1.
+    order: Option<Order<'a>>,
     output: Output<'a>,
-    /// Whether few rows of effort 1 read what rows below 1 read, because there is no memory for both.
+    /// Whether few full rows read what rows below 1 read, because there is no memory for both.
     saves_memory: bool,
 }
 
@@ -83,19 +43,14 @@ impl<'a> Product<'a> {
     ) -> Result<Self, Error> {
         let &Linear { weight: id, bias } = linear;
         let weight = plan.weight(id);
-        let rows = || {
-            let matrix = weights.matrices(plan, id)?;
-            let matrix = matrix.matrix(0, weight.rows, weight.row_len);
-            let what = |error: MatrixError| error.to_string();
-            matrix.map_err(|error| Error::Matrix { tensor: weight.name.clone(), what: what(error) })
-        };
-        let matrix = match weights.marked(id) {
-            Some((Kept::Lines(lines), curve)) => Matrix::Lines(lines, rows()?, curve),
-            Some((Kept::Buckets(all), curve)) => match all.first() {
-                Some(buckets) => Matrix::Buckets(rows()?, buckets, curve),
-                None => Matrix::Rows(rows()?),
-            },
-            None => Matrix::Rows(rows()?),
+        let matrix = weights.matrices(plan, id)?.matrix(0, weight.rows, weight.row_len);
+        let what = |error: MatrixError| error.to_string();
+        let matrix = matrix
+            .map_err(|error| Error::Matrix { tensor: weight.name.clone(), what: what(error) })?;
+        let order = match weights.marked(id) {
+            Some(Kept::Lines(lines, curve)) => Some(Order::Lines(lines, curve)),
+            Some(Kept::Buckets(all)) => all.first().map(Order::Buckets),
+            None => None,
         };
         let output = Output {
             values: SharedMut::new(out),
@@ -103,8 +58,8 @@ impl<'a> Product<'a> {
             bias: weights.optional(bias)?,
             accumulate,
         };
-        let saves_memory = matches!(matrix, Matrix::Lines(..)) && !weights.keeps_rows();
-        Ok(Self { matrix, output, saves_memory })
+        let saves_memory = matches!(order, Some(Order::Lines(..))) && !weights.keeps_rows();
+        Ok(Self { matrix, order, output, saves_memory })
     }
 
     /// The buffer of the products.
@@ -120,7 +75,7 @@ pub(super) struct Multiplier {
     activations: Vec<Activations>,
     /// Normed rows, before they become activations.
     normed: AlignedBuf,
-    /// The live inputs of rows of an effort below 1.
+    /// The live inputs of rows below 1.
     live: LiveInputs,
 }
 
@@ -145,7 +100,7 @@ impl Multiplier {
         Ok(Self { isa, activations, normed, live })
     }
 
-    /// Weights that rows of an effort below 1 multiplied since the load, and all weights of their
+    /// Weights that rows below 1 multiplied since the load, and all weights of their
     /// matrices.
     pub(super) fn multiplied(&self) -> [f64; 2] {
         self.live.multiplied()
@@ -183,24 +138,20 @@ impl Multiplier {
         let units = Activations::units(rows, cols);
         let normed = SharedMut::new(&mut self.normed);
         let (isa, live) = (self.isa, &mut self.live);
-        let marked = |product: &Product<'a>| match product.matrix {
-            Matrix::Rows(_) => None,
-            Matrix::Lines(lines, _, curve) => Some(Marked { matrix: Order::Lines(lines), curve }),
-            Matrix::Buckets(_, buckets, curve) => {
-                Some(Marked { matrix: Order::Buckets(buckets), curve })
-            }
+        let orders: ArrayVec<_, PRODUCTS> =
+            products.iter().take(PRODUCTS).map(|product| product.order).collect();
+        let has_marked = orders.iter().any(Option::is_some);
+        let align = |order: &Order<'_>| match order {
+            Order::Lines(..) => OUTPUT_ALIGN,
+            Order::Buckets(_) => BUCKET_OUTPUTS,
         };
-        let matrices: ArrayVec<_, PRODUCTS> = products.iter().take(PRODUCTS).map(marked).collect();
-        let has_lines = matrices.iter().any(Option::is_some);
-        let align = match matrices.iter().flatten().next() {
-            None => ROW_ALIGN,
-            Some(Marked { matrix: Order::Lines(_), .. }) => OUTPUT_ALIGN,
-            Some(Marked { matrix: Order::Buckets(_), .. }) => BUCKET_OUTPUTS,
-        };
+        let align = orders.iter().flatten().map(align).max().unwrap_or(ROW_ALIGN);
         let saves_memory = products.iter().any(|product| product.saves_memory);
-        live.begin(has_lines, saves_memory, rows, efforts);
+        live.begin(has_marked, saves_memory, rows, efforts);
         let operands = Operands { isa, activations: &self.activations, live: &*live, rows };
-        let used = |a: &&Activations| products.iter().any(|p| p.matrix.kind() == a.kind());
+        let used = |a: &&Activations| {
+            products.iter().any(|p| ActivationKind::of(p.matrix.dtype()) == a.kind())
+        };
         pool.run(|worker| {
             let mut x = x;
             if let Some(norm) = norm {
@@ -221,7 +172,7 @@ impl Multiplier {
             worker.barrier();
             if operands.live.is_empty() {
                 let units = products.iter().map(|p| p.matrix.rows().div_ceil(align)).max();
-                let bytes = products.iter().map(|p| p.matrix.bytes()).sum();
+                let bytes = products.iter().map(|p| p.matrix.bytes().len()).sum();
                 let parts = worker.parts(units.unwrap_or(0), bytes);
                 return worker.share(parts, |of| {
                     for (index, product) in products.iter().enumerate() {
@@ -238,7 +189,7 @@ impl Multiplier {
                 // multiplies them before the barrier.
                 unsafe {
                     let live = operands.live;
-                    live.choose(isa, worker, strip.clone(), x, &matrices, &of_kind);
+                    live.choose(isa, worker, strip.clone(), x, &orders, &of_kind);
                 }
                 worker.barrier();
                 for (index, product) in products.iter().enumerate() {
@@ -268,7 +219,7 @@ impl<'r> Operands<'r> {
     }
 
     /// Multiplies a strip of rows with the matrix of product number `index`: a thread's partition of
-    /// the outputs. Rows of effort 1 are multiplied with the first strip.
+    /// the outputs. Full rows are multiplied with the first strip.
     ///
     /// # Safety
     /// The activations and the live inputs of the strip are complete, and no other thread computes
@@ -279,39 +230,36 @@ impl<'r> Operands<'r> {
         strip: Range<usize>,
         outputs: Range<usize>,
     ) {
-        let (isa, Product { matrix, output, .. }) = (self.isa, product);
-        let Some(activations) = self.of_kind(matrix.kind()) else { return };
-        match matrix {
-            Matrix::Rows(_) if strip.start > 0 => {}
-            Matrix::Rows(matrix) => {
+        let (isa, Product { matrix, order, output, .. }) = (self.isa, product);
+        let Some(activations) = self.of_kind(ActivationKind::of(matrix.dtype())) else { return };
+        let Some(order) = order else {
+            if strip.start == 0 {
                 // SAFETY: by the caller.
                 unsafe { gemm::matmul(isa, matrix, activations, self.rows, outputs, output) };
             }
-            Matrix::Buckets(matrix, buckets, _) => {
-                let (dense, live_rows) = self.live.rows(strip);
-                let picked = Picked { inputs: dense, outputs: dense };
-                // SAFETY: by the caller.
-                unsafe {
-                    let all = outputs.clone();
-                    gemm::matmul_picked(isa, matrix, activations, picked, all, output);
-                    let Some((all, first)) = self.live.selections(index) else { return };
-                    for (i, &row) in live_rows.iter().enumerate() {
-                        let (of, row) = ((all, first + i), row as usize);
-                        buckets::multiply(isa, buckets, of, row, outputs.clone(), output);
-                    }
+            return;
+        };
+        let (dense, live) = self.live.rows(strip);
+        let picked = Picked { inputs: dense, outputs: dense };
+        // SAFETY: by the caller; so below.
+        unsafe {
+            let all = outputs.clone();
+            gemm::matmul_picked(isa, matrix, activations, picked, all, output);
+        }
+        match order {
+            Order::Buckets(buckets) => {
+                let Some((all, first)) = self.live.selections(index) else { return };
+                for (i, &row) in live.iter().enumerate() {
+                    let (of, row) = ((all, first + i), row as usize);
+                    // SAFETY: as above.
+                    unsafe { buckets::multiply(isa, buckets, of, row, outputs.clone(), output) };
                 }
             }
-            Matrix::Lines(lines, matrix, _) => {
-                let (dense, live) = self.live.rows(strip);
-                let picked = Picked { inputs: dense, outputs: dense };
+            Order::Lines(matrix, _) => {
                 let Some(lists) = self.live.lists(index) else { return };
-                let task = Task { matrix: lines, activations, live, lists, output: *output };
-                // SAFETY: by the caller.
-                unsafe {
-                    let all = outputs.clone();
-                    gemm::matmul_picked(isa, matrix, activations, picked, all, output);
-                    input_major::multiply(isa, &task, outputs);
-                }
+                let task = Task { matrix, activations, live, lists, output: *output };
+                // SAFETY: as above.
+                unsafe { input_major::multiply(isa, &task, outputs) };
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Products of rows of an effort below 1 with experts that have sorted buckets.
+//! Products of rows below 1 with experts that have sorted buckets.
 //!
 //! The router chooses experts from all of its weights. For each pair of a row and a chosen expert the
 //! cutoff is that of the expert's own probes, and the pair is multiplied alone.
@@ -6,8 +6,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pelton_graph::{Effort, EffortMode, Plan, WeightKind};
-use pelton_quant::BUCKET;
+use pelton_graph::{Effort, EffortForm, Plan, WeightKind};
 
 use super::grouped_product::{GroupedProduct, PRODUCTS};
 use crate::gemm::buckets::{BUCKET_OUTPUTS, Selections};
@@ -23,10 +22,10 @@ pub(super) struct LivePair {
     pub(super) input: usize,
     pub(super) matrix: usize,
     pub(super) output: u32,
-    pub(super) effort: Effort,
+    pub(super) level: Effort,
 }
 
-/// The pairs of a step whose rows have an effort below 1.
+/// The pairs of a step whose rows are below 1.
 pub(super) struct LivePairs {
     /// `[STRIP, PRODUCTS]` rows of selected ranks; `None` without marked experts.
     selections: Option<Selections>,
@@ -43,7 +42,7 @@ impl LivePairs {
         let cols = widest(plan);
         Self {
             selections: cols.map(|cols| Selections::new(PRODUCTS * STRIP, cols, threads)),
-            is_partial: plan.effort.ranks < BUCKET,
+            is_partial: plan.is_partial(),
             pairs: Vec::with_capacity(cols.map_or(0, |_| pairs)),
             multiplied: [const { AtomicU64::new(0) }; 2],
         }
@@ -57,7 +56,7 @@ impl LivePairs {
         })
     }
 
-    /// Weights that rows of an effort below 1 multiplied since the load, and all weights of their
+    /// Weights that rows below 1 multiplied since the load, and all weights of their
     /// matrices.
     pub(super) fn multiplied(&self) -> [f64; 2] {
         self.multiplied.each_ref().map(|count| count.load(Ordering::Relaxed) as f64)
@@ -70,7 +69,7 @@ impl LivePairs {
 
     /// Keeps a pair if it is not to be multiplied densely; returns whether it does.
     pub(super) fn keeps(&mut self, pair: LivePair) -> bool {
-        let keeps = !pair.effort.is_full() || self.is_partial;
+        let keeps = !pair.level.is_full() || self.is_partial;
         if keeps {
             self.pairs.push(pair);
         }
@@ -97,15 +96,15 @@ impl LivePairs {
             for strip in self.pairs.chunks(STRIP) {
                 for task in worker.split(strip.len() * count, 1) {
                     let pair = strip[task / count];
-                    let Some((buckets, curve)) = products[task % count].buckets(pair.matrix) else {
+                    let Some(buckets) = products[task % count].buckets(pair.matrix) else {
                         continue;
                     };
-                    let (thread, effort) = (worker.index(), curve.of(pair.effort));
+                    let (thread, level) = (worker.index(), pair.level);
                     let x = &x[pair.input * cols..(pair.input + 1) * cols];
                     // SAFETY: one thread selects for a pair and a product, and none multiplies before
                     // the barrier.
                     let fraction = unsafe {
-                        selections.select(thread, task, buckets, x, effort);
+                        selections.select(thread, task, buckets, x, level);
                         selections.fraction(task, buckets)
                     };
                     let all = (rows * cols) as f64;
@@ -134,8 +133,7 @@ impl LivePairs {
 
 /// The most inputs of a matrix of marked experts; `None` without any.
 fn widest(plan: &Plan) -> Option<usize> {
-    let has_buckets = plan.effort.mode == EffortMode::Bucket;
-    let marked = plan.weights.iter().filter(|weight| weight.effort && has_buckets);
-    let experts = marked.filter(|weight| matches!(weight.kind, WeightKind::Matrices { .. }));
+    let sorted = plan.weights.iter().filter(|weight| weight.form() == Some(EffortForm::Bucket));
+    let experts = sorted.filter(|weight| matches!(weight.kind, WeightKind::Matrices { .. }));
     experts.map(|weight| weight.row_len).max()
 }

@@ -6,7 +6,6 @@
 
 mod activations;
 mod attention;
-mod effort;
 mod grouped;
 mod grouped_product;
 mod linear;
@@ -151,14 +150,14 @@ impl Exec {
         Ok(())
     }
 
-    /// Weights that rows of an effort below 1 multiplied since the load, and all weights of their
+    /// Weights that rows below 1 multiplied since the load, and all weights of their
     /// matrices.
     fn multiplied(&self) -> [f64; 2] {
         let [of_rows, of_pairs] = [self.multiplier.multiplied(), self.grouped.multiplied()];
         [of_rows[0] + of_pairs[0], of_rows[1] + of_pairs[1]]
     }
 
-    /// The share of the weights of marked matrices that rows of an effort below 1 have multiplied
+    /// The share of the weights of marked matrices that rows below 1 have multiplied
     /// since the load. `None` before the first such row.
     pub(crate) fn live_share(&self) -> Option<f64> {
         share([0.0; 2], self.multiplied())

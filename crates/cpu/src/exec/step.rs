@@ -9,11 +9,9 @@ use pelton_graph::{
 
 use super::Exec;
 use super::activations::{Each, Factor, Function, Glu};
-use super::effort::Efforts;
-use super::effort::PRODUCTS;
 use super::grouped::{Grouped, Pairs};
 use super::grouped_product::GroupedProduct;
-use super::linear::Product;
+use super::linear::{Efforts, PRODUCTS, Product};
 use super::norms::{HeadNormRow, NormRow, NormWeights};
 use super::recurrent::{Convolution, LinearAttention};
 use super::rope_store::{Heads, RopeStoreRows};

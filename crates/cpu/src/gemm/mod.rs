@@ -39,7 +39,7 @@
 //! | slab | the outputs of a thread in lines, up to 2,048 |
 //! | run, segment | 128 outputs of a line, and the part of them that is unpacked at once |
 //! | sweep | the product of four lines with all outputs of a slab |
-//! | live | said of inputs that a row of an effort below 1 multiplies |
+//! | live | said of inputs that a row below 1 multiplies |
 //! | bucket | weights of one input that are sorted by magnitude, in `buckets/` |
 //! | rank, probe | the place of a weight in its bucket; a fixed weight by which a cutoff is estimated |
 

@@ -15,10 +15,8 @@ pub(crate) enum Use {
     Buffers,
     /// Vectors and small tables, decoded to f32.
     Decoded,
-    /// Copies of marked matrices in input-major order.
-    Lines,
-    /// Sorted buckets of marked matrices.
-    Buckets,
+    /// Copies of marked matrices in a second order.
+    Second,
     /// Copies of matrices in panels.
     Packed,
 }
@@ -29,8 +27,7 @@ impl Use {
             Self::Cache => "the KV cache",
             Self::Buffers => "buffers",
             Self::Decoded => "decoded weights",
-            Self::Lines => "weights in input-major order",
-            Self::Buckets => "weights in sorted buckets",
+            Self::Second => "weights in a second order",
             Self::Packed => "packed weights",
         }
     }
@@ -41,7 +38,7 @@ impl Use {
             Self::Cache => "reduce the context, the sequences or the memory for the KV cache",
             Self::Buffers => "reduce the rows of a pass or the sequences",
             Self::Decoded => "choose a smaller model",
-            Self::Lines | Self::Buckets => "load without effort",
+            Self::Second => "load without efforts below 1",
             Self::Packed => "load without repacking",
         }
     }
@@ -103,12 +100,12 @@ mod tests {
         let mut budget = Budget::new(Some(100));
         budget.take(Use::Cache, 60).unwrap();
         budget.take(Use::Decoded, 0).unwrap();
-        let error = budget.take(Use::Lines, 41).unwrap_err().to_string();
+        let error = budget.take(Use::Second, 41).unwrap_err().to_string();
         assert_eq!(
             error,
             "the load needs 101 bytes of memory on 'cpu', but only 100 are available: 60 for the KV \
-             cache, 41 for weights in input-major order; reduce the context, the sequences or the \
-             memory for the KV cache"
+             cache, 41 for weights in a second order; reduce the context, the sequences or the memory \
+             for the KV cache"
         );
         // refused bytes are not taken
         budget.take(Use::Packed, 40).unwrap();

@@ -18,4 +18,4 @@ pub(crate) use kv_cache::{BLOCK, KvCache, Stored};
 pub(crate) use slot_states::{SlotAdapters, SlotStates};
 pub(crate) use state::{Buffers, State};
 pub use weights::packed_bytes;
-pub(crate) use weights::{Kept, StoredMatrices, Weights, multiplied};
+pub(crate) use weights::{StoredMatrices, Weights, multiplied};

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use memmap2::MmapMut;
-use pelton_graph::{BufferId, EffortCurve, EffortMode, Error, Op, Plan, WeightId, WeightKind};
-use pelton_quant::{BUCKET, DType, can_sort};
-use pelton_weights::{BucketPart, Checkpoint, Tensor, bucket_tensor};
+use pelton_graph::{BufferId, Error, Op, Plan, WeightId, WeightKind};
+use pelton_quant::DType;
+use pelton_weights::{Checkpoint, Tensor};
 
 use super::{Budget, Use};
-use crate::gemm::buckets::{BucketParts, Buckets};
-use crate::gemm::input_major::{InputMajor, has_lines};
+use crate::effort::{Kept, kept_bytes};
+use crate::gemm::buckets::Buckets;
 use crate::gemm::{ActivationKind, MatrixError, MatrixRef, Panels, can_pack, pack};
 use crate::isa::Isa;
 use crate::pool::{Pool, SharedMut};
@@ -33,8 +33,8 @@ enum Weight {
     Matrices {
         stored: Matrices,
         packed: Option<Packed>,
-        /// A second order of those whose rows can have an effort below 1.
-        marked: Option<Box<(Kept, EffortCurve)>>,
+        /// A second order of those whose rows can be below 1.
+        marked: Option<Box<Kept>>,
     },
 }
 
@@ -43,15 +43,6 @@ enum Weight {
 struct Packed {
     copy: MmapMut,
     panels: Option<Panels>,
-}
-
-/// The weights of a matrix for rows of an effort below 1.
-#[derive(Debug)]
-pub(crate) enum Kept {
-    /// In input-major order.
-    Lines(InputMajor),
-    /// Sorted buckets of each matrix.
-    Buckets(Vec<Buckets>),
 }
 
 /// One or several matrices, each some rows of a matrix of their tensor.
@@ -174,109 +165,62 @@ impl Weights {
             .sum()
     }
 
-    /// Bytes of the copies of the matrices that are marked for effort.
+    /// Bytes of the second orders of marked matrices.
     ///
     /// # Errors
-    /// [`Error::Effort`] if the type or the shape of one has no such copy.
-    pub(crate) fn marked_bytes(plan: &Plan) -> Result<u128, Error> {
-        let marked = plan.weights.iter().filter(|weight| weight.effort);
-        let bytes = marked.map(|weight| match plan.effort.mode {
-            EffortMode::Bucket => bucket_bytes(plan, weight),
-            EffortMode::Nested if weight.dtype != DType::Q8_0 => Err(Error::Effort(format!(
-                "tensor '{}' is stored as {}, expected Q8_0 for nested effort",
-                weight.name, weight.dtype
-            ))),
-            EffortMode::Channel | EffortMode::Nested => line_bytes(weight),
-        });
-        bytes.sum()
+    /// [`Error::Effort`] if one has no such order.
+    pub(crate) fn second_bytes(plan: &Plan) -> Result<u128, Error> {
+        kept_bytes(plan)
     }
 
-    /// Copies the matrices that are marked for effort to input-major order.
+    /// Copies marked matrices to their second order.
     ///
     /// # Errors
-    /// [`Error::Effort`] if the type of one has no such order, [`Error::LoadMemory`] or
-    /// [`Error::Memory`] if there is not enough memory.
-    pub(crate) fn set_input_major(
+    /// [`Error::Effort`] if one has no such order, [`Error::LoadMemory`] or [`Error::Memory`] if there is not enough
+    /// memory.
+    pub(crate) fn keep_second(
         &mut self,
         plan: &Plan,
         pool: &Pool,
         budget: &mut Budget,
     ) -> Result<(), Error> {
-        if plan.effort.mode == EffortMode::Bucket {
-            return self.set_buckets(plan, pool, budget);
-        }
-        let what = "weights in input-major order";
-        let marked = || plan.weights.iter().enumerate().filter(|(_, weight)| weight.effort);
-        let nested = plan.effort.mode == EffortMode::Nested;
-        let needed = Self::marked_bytes(plan)?;
-        budget.take(Use::Lines, needed)?;
-        for (i, weight) in marked() {
-            let Weight::Matrices { stored, marked, .. } = &mut self.all[i] else { continue };
-            let Matrices { tensor, row_bytes, first, rows, .. } = *stored;
-            let bytes = self.checkpoint.tensor_at(tensor).bytes;
-            let bytes = &bytes[first * row_bytes..(first + rows) * row_bytes];
-            let lines = match nested {
-                true => InputMajor::nested(rows, weight.row_len, bytes, pool),
-                false => InputMajor::new(weight.dtype, rows, weight.row_len, bytes, pool),
-            };
-            let lines = lines.ok_or(Error::Memory { what, needed, available: None })?;
-            *marked = Some(Box::new((Kept::Lines(lines), plan.effort_curve(WeightId(i)))));
-        }
-        Ok(())
-    }
-
-    /// Sorts the marked matrices within buckets, or copies the parts that a file of sorted ones has.
-    ///
-    /// # Errors
-    /// [`Error::Effort`] if the type or the shape of one has no buckets, or its parts are not sound,
-    /// [`Error::LoadMemory`] or [`Error::Memory`] if there is not enough memory.
-    fn set_buckets(&mut self, plan: &Plan, pool: &Pool, budget: &mut Budget) -> Result<(), Error> {
-        let what = "weights in sorted buckets";
-        let ranks = plan.effort.ranks;
-        let marked = || plan.weights.iter().enumerate().filter(|(_, weight)| weight.effort);
-        let needed = Self::marked_bytes(plan)?;
-        budget.take(Use::Buckets, needed)?;
-        for (i, weight) in marked() {
+        budget.take(Use::Second, kept_bytes(plan)?)?;
+        for (i, _) in plan.weights.iter().enumerate().filter(|(_, weight)| weight.marked) {
             let Weight::Matrices { stored, marked, .. } = &mut self.all[i] else { continue };
             let Matrices { tensor, row_bytes, first, rows, of, .. } = *stored;
-            let (shape, count) = ((rows, weight.row_len), weight.count());
-            let sorted = |index| match bucket_parts(&self.checkpoint, weight, index) {
-                Some(parts) => Buckets::from_parts(shape, &parts, ranks, pool).map_err(|what| {
-                    Error::Effort(format!("the file of buckets of '{}' {what}", weight.name))
-                }),
-                None => {
-                    let bytes = self.checkpoint.tensor_at(tensor).bytes;
-                    let bytes = &bytes[(index * of + first) * row_bytes..][..rows * row_bytes];
-                    Buckets::new(weight.dtype, shape, bytes, ranks, pool).ok_or(Error::Memory {
-                        what,
-                        needed,
-                        available: None,
-                    })
-                }
-            };
-            let buckets = (0..count).map(sorted).collect::<Result<_, _>>()?;
-            *marked = Some(Box::new((Kept::Buckets(buckets), plan.effort_curve(WeightId(i)))));
+            let bytes = self.checkpoint.tensor_at(tensor).bytes;
+            let rows =
+                |index: usize| &bytes[(index * of + first) * row_bytes..][..rows * row_bytes];
+            let kept = Kept::new(plan, WeightId(i), &rows, &self.checkpoint, pool)?;
+            *marked = Some(Box::new(kept));
         }
         Ok(())
     }
 
-    /// The weights of a matrix that is marked for effort, and its fractions.
-    pub(crate) fn marked(&self, id: WeightId) -> Option<&(Kept, EffortCurve)> {
+    /// The second order of a matrix.
+    pub(crate) fn marked(&self, id: WeightId) -> Option<&Kept> {
         match &self.all[id.0] {
             Weight::Matrices { marked, .. } => marked.as_deref(),
             Weight::Floats(_) => None,
         }
     }
 
+    /// The sorted buckets of matrices, if that is their second order.
+    pub(crate) fn sorted(&self, id: WeightId) -> Option<&[Buckets]> {
+        match self.marked(id)? {
+            Kept::Buckets(all) => Some(all),
+            Kept::Lines(..) => None,
+        }
+    }
+
     /// Keeps the rows of marked matrices too, if there is memory for both orders and for copies of all other matrices:
-    /// rows of effort 1 then run as in a load without effort. Else many rows read the file, and few the order for
-    /// efforts below 1. No row is of effort 1 where a file has some ranks of buckets alone.
+    /// full rows then run as in a load without marks. Else many rows read the file, and few the order for
+    /// efforts below 1. No row is full where some ranks of buckets alone are kept.
     pub(crate) fn keep_rows(&mut self, plan: &Plan, budget: &mut Budget) {
-        let marked = plan.weights.iter().filter(|weight| weight.effort);
+        let marked = plan.weights.iter().filter(|weight| weight.marked);
         let bytes = marked.filter_map(|weight| weight.dtype.bytes_of(weight.len()));
         let bytes = bytes.map(|bytes| bytes as u128).sum();
-        let is_partial = plan.effort.mode == EffortMode::Bucket && plan.effort.ranks < BUCKET;
-        self.keeps_rows = !is_partial
+        self.keeps_rows = !plan.is_partial()
             && budget.has(u128::from(packed_bytes(plan)).max(bytes))
             && budget.take(Use::Packed, bytes).is_ok();
     }
@@ -323,7 +267,7 @@ impl Weights {
         };
         let all = self.all.iter().zip(&plan.weights).zip(&copies).filter(|(_, copies)| **copies);
         // those of marked ones have been taken
-        let all = all.filter(|((_, of), _)| !of.effort);
+        let all = all.filter(|((_, of), _)| !of.marked);
         let needed: u128 = all.map(|(weight, _)| bytes_of(weight) as u128).sum();
         if budget.take(Use::Packed, needed).is_err() {
             return;
@@ -415,32 +359,6 @@ impl Weights {
     }
 }
 
-/// Bytes of a matrix in input-major order.
-fn line_bytes(weight: &pelton_graph::Weight) -> Result<u128, Error> {
-    let bytes = InputMajor::bytes_of(weight.dtype, weight.rows, weight.row_len);
-    let bytes = bytes.filter(|_| has_lines(weight.dtype)).ok_or_else(|| {
-        Error::Effort(format!(
-            "tensor '{}' is stored as {}, expected F32, F16, BF16, Q4_0, Q4_1, Q8_0, Q4_K, Q5_K or \
-             Q6_K for an effort below 1",
-            weight.name, weight.dtype
-        ))
-    })?;
-    Ok(bytes as u128)
-}
-
-/// Bytes of the sorted buckets of the matrices of a weight.
-fn bucket_bytes(plan: &Plan, weight: &pelton_graph::Weight) -> Result<u128, Error> {
-    let bytes = Buckets::bytes_of((weight.rows, weight.row_len), plan.effort.ranks);
-    let each = bytes.filter(|_| can_sort(weight.dtype)).ok_or_else(|| {
-        Error::Effort(format!(
-            "tensor '{}' is {} x {} in {}, expected F16, BF16 or F32 with a multiple of 16 outputs \
-             for buckets",
-            weight.name, weight.rows, weight.row_len, weight.dtype
-        ))
-    })?;
-    Ok(each as u128 * weight.count() as u128)
-}
-
 /// Whether each weight is multiplied by a step, not only looked up.
 pub(crate) fn multiplied(plan: &Plan) -> Vec<bool> {
     let mut multiplied = vec![false; plan.weights.len()];
@@ -516,31 +434,6 @@ fn copy_packed(
         }
     });
     Some(copy)
-}
-
-/// The parts of matrix `index` of a weight that a file of sorted ones has, empty where they are of another
-/// number of matrices; `None` without such a file.
-fn bucket_parts<'a>(
-    checkpoint: &'a Checkpoint,
-    weight: &pelton_graph::Weight,
-    index: usize,
-) -> Option<BucketParts<'a>> {
-    let of = |part| checkpoint.tensor(&bucket_tensor(&weight.name, weight.first(), part));
-    let part = |part| {
-        let bytes = of(part).map(|tensor| tensor.bytes).unwrap_or_default();
-        let len = bytes.len() / weight.count();
-        match bytes.len().is_multiple_of(weight.count()) {
-            true => &bytes[index * len..(index + 1) * len],
-            false => &[],
-        }
-    };
-    of(BucketPart::Codes)?;
-    Some(BucketParts {
-        codes: part(BucketPart::Codes),
-        means: part(BucketPart::Means),
-        probes: part(BucketPart::Probes),
-        unit: part(BucketPart::Unit),
-    })
 }
 
 /// Whether each weight is a small table that is decoded at load: the taps of convolutions and the

@@ -1,8 +1,9 @@
 //! The effort of a load and of requests.
 
-use std::{fmt, path::PathBuf, str::FromStr, sync::Arc};
+#[cfg(feature = "unstable")]
+use std::sync::Arc;
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
-use pelton_graph::EffortMode;
 #[cfg(feature = "unstable")]
 use pelton_graph::EffortTable;
 
@@ -64,14 +65,21 @@ impl From<f64> for EffortLevel {
     }
 }
 
-/// The options of a model that is loaded for requests of any effort. The weights that effort applies to
-/// are then kept in another order than the file's.
+/// The options of a model that is loaded for requests of any effort. The format of the weights and the device
+/// decide what a token of an effort below 1 leaves out:
+///
+/// | weights | on a CPU | on a GPU |
+/// |---|---|---|
+/// | Q8_0 | inputs, or the lower halves of their codes | the same |
+/// | F16, BF16, F32 | single weights, sorted in buckets of 16 outputs (bucketMul) | nothing |
+/// | others | nothing | nothing |
+///
+/// Such weights are kept in a second order. [`Model::effort_use`](crate::Model::effort_use) tells what a load found.
 ///
 /// ```
-/// use pelton::{EffortMode, EffortOptions, LoadOptions};
+/// use pelton::{EffortOptions, LoadOptions};
 ///
-/// let effort = EffortOptions::new(0.5).mode(EffortMode::Nested);
-/// let options = LoadOptions::default().effort(effort);
+/// let options = LoadOptions::default().effort(EffortOptions::new(0.5).always(true));
 /// // with the defaults
 /// let options = options.effort(0.7);
 /// ```
@@ -80,15 +88,13 @@ impl From<f64> for EffortLevel {
 pub struct EffortOptions {
     /// The effort of requests that do not [say](crate::GenerateOptions::effort).
     pub level: EffortLevel,
-    /// The parts that tokens of an effort below 1 leave out, and so the order in which weights are
-    /// kept.
-    pub mode: EffortMode,
-    /// In [`EffortMode::Bucket`]: the ranks of each bucket that are kept, 1 to 16; `None` for all. Fewer deny every token the whole model.
+    /// The ranks of each bucket that are kept, 1 to 16; `None` for all. Fewer deny every token the whole model. For
+    /// weights in F16, BF16 and F32 on a CPU.
     pub ranks: Option<usize>,
-    /// In [`EffortMode::Bucket`]: a file of the model that `pelton effort pack` wrote. Without it, and on
-    /// a GPU always, weights are sorted at load.
+    /// A file of the model that `pelton effort pack` wrote. Without it weights are sorted at load. For weights in F16,
+    /// BF16 and F32 on a CPU.
     pub buckets: Option<PathBuf>,
-    /// The calibration of the model.
+    /// The calibration of weights in Q8_0.
     pub tables: EffortTables,
     /// Whether requests run at their efforts also where the load finds that the whole model is faster. Only loads on
     /// GPUs find out.
@@ -99,12 +105,6 @@ impl EffortOptions {
     /// Options with an effort for requests that do not say, and the defaults.
     pub fn new(level: impl Into<EffortLevel>) -> Self {
         Self { level: level.into(), ..Self::default() }
-    }
-
-    /// Sets what tokens of an effort below 1 leave out.
-    pub fn mode(mut self, mode: EffortMode) -> Self {
-        self.mode = mode;
-        self
     }
 
     /// Sets the ranks of buckets that are kept.
@@ -145,25 +145,74 @@ impl From<f64> for EffortOptions {
     }
 }
 
-/// The calibration of a model: the thresholds of live inputs for each matrix, and the fractions of inputs that kinds
-/// of matrices and layers have at an effort. The mean of fractions, weighted by bytes, is the effort.
-///
-/// A load without a calibration measures the thresholds on a text of its own, on the CPU, and has the same fraction
-/// for all matrices. [`EffortMode::Bucket`] has no thresholds.
+/// The calibration of a model with weights in Q8_0: the scores of each matrix's inputs on a text, by which the thresholds
+/// of live ones are chosen.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum EffortTables {
-    /// Measured by each load.
+    /// Measured by each load on a standard text, on the CPU.
     #[default]
-    Uniform,
-    /// The model's file in this folder: that of `pelton effort calibrate`, or of an earlier load. Without one the load
-    /// measures thresholds and writes it.
+    Measured,
+    /// The model's file in this folder. Without one the load measures and writes it.
     Folder(PathBuf),
-    /// A file of one of both.
-    File(PathBuf),
     /// The calibration of the built-in model, which is part of the library. It needs no file and no measurement.
     BuiltIn,
-    /// A table in memory. Its mean fractions can be any. It needs the feature `unstable`.
+    /// A table in memory. It needs the feature `unstable`.
     #[cfg(feature = "unstable")]
     Table(Arc<EffortTable>),
+}
+
+/// How a loaded model runs requests of an effort below 1. As text it is a sentence for users.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum EffortUse {
+    /// At their efforts.
+    Runs {
+        /// The file of the thresholds, if there is one.
+        thresholds: Option<PathBuf>,
+        /// Whether the load has measured them.
+        measured: bool,
+    },
+    /// Whole, as no matrix has weights in a format that its device can read in part.
+    NoForm {
+        /// The formats.
+        formats: String,
+    },
+    /// Whole, as the second order of the weights does not fit in the memory of the GPU.
+    TooLittleMemory,
+    /// Whole, as that is as fast.
+    Slower {
+        /// The time of a token of the whole model.
+        whole: Duration,
+        /// The time of one at the effort of the load, or at 0.5 if that is 1.
+        less: Duration,
+    },
+}
+
+impl fmt::Display for EffortUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Runs { thresholds: Some(file), measured: true } => write!(
+                f,
+                "measured the thresholds of effort on a standard text, and saved them as {}",
+                file.display()
+            ),
+            Self::Runs { .. } => f.write_str("the model runs at the effort of each request"),
+            Self::NoForm { formats } => write!(
+                f,
+                "the whole model runs at any effort, as its weights in {formats} are whole on this device"
+            ),
+            Self::TooLittleMemory => f.write_str(
+                "the whole model runs, as the weights for less effort do not fit in the memory of the GPU \
+                 next to those of the file",
+            ),
+            Self::Slower { whole, less } => {
+                let [whole, less] = [whole, less].map(|time| 1e3 * time.as_secs_f64());
+                write!(
+                    f,
+                    "the whole model runs, as a token takes {whole:.2} ms and with less effort {less:.2}"
+                )
+            }
+        }
+    }
 }

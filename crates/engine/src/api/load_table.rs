@@ -329,8 +329,7 @@ impl LoadOptions {
                 to.effort = Some(text.parse::<EffortLevel>()?.into());
                 Ok(())
             }),
-            "Multiply only this fraction of the inputs of each matrix for a generated token: less is faster \
-             and less exact",
+            "Read only this fraction of the weights for a generated token: less is faster and less exact",
         )
         .flag(Model, "effort", "E"),
     ];

@@ -20,7 +20,7 @@ mod values;
 pub(crate) use cache_events::CacheCallback;
 pub use cache_events::{CacheEvent, CachedPage};
 pub use client::Client;
-pub use effort::{EffortLevel, EffortOptions, EffortTables};
+pub use effort::{EffortLevel, EffortOptions, EffortTables, EffortUse};
 pub use event::{Event, FinishReason, PromptToken, Stats, Token, TokenLogprob};
 pub use generate::{GenerateOptions, LogitBias, LoraChoice, Trigger};
 pub use handle::RequestHandle;

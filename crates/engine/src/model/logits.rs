@@ -13,7 +13,7 @@ use crate::{
 impl Model {
     /// Submits a prompt whose logits are wanted: `[vocab]` after its last token, or `[tokens, vocab]`
     /// after each. They are passed to `done`, on the thread that runs the model, which must not block.
-    /// The prompt has effort 1 and the LoRA adapters of the load.
+    /// The prompt is read whole, with the LoRA adapters of the load.
     ///
     /// ```
     /// use std::sync::mpsc;

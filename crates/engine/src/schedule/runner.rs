@@ -99,7 +99,7 @@ impl Runner {
         }
     }
 
-    /// The share of the weights of marked matrices that rows of an effort below 1 have multiplied.
+    /// The share of the weights of marked matrices that rows below 1 have multiplied.
     pub(crate) fn live_share(&self) -> Option<f64> {
         self.executable.live_share()
     }

@@ -2,10 +2,10 @@
 
 use pelton::Session;
 
-/// The bits of the logits of a text of `ids`, the first `prompt` of which are a prompt, at an effort.
-pub(crate) fn logits(session: &mut Session, ids: &[u32], prompt: usize, effort: f64) -> Vec<u32> {
+/// The bits of the logits of a text of `ids`, the first `prompt` of which are a prompt, at a level.
+pub(crate) fn logits(session: &mut Session, ids: &[u32], prompt: usize, level: f64) -> Vec<u32> {
     session.truncate(0);
-    session.set_effort(effort).unwrap();
+    session.set_effort(level).unwrap();
     let mut all = Vec::new();
     let bits = |row: &[f32]| all.extend(row.iter().map(|x| x.to_bits()));
     session.run_all(&ids[..prompt], bits).unwrap();

@@ -3,7 +3,7 @@
 //! A kernel binds at most [`Capabilities::storage_buffers`]. Products side by side, norms of heads
 //! with the store, and attention with the store run apart where they would bind more. Below 16
 //! buffers the planes of a matrix are one buffer, whose first words are the places of the planes
-//! (`Layout::joined`). Sorted buckets need nine and are refused; linear attention packs its operands.
+//! (`Layout::joined`). Linear attention packs its operands.
 
 use std::ffi::OsStr;
 

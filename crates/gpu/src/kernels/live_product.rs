@@ -1,15 +1,14 @@
-//! Products of rows of an effort below 1 with matrices in input-major order: partial sums over the live inputs
+//! Products of rows below 1 with matrices in input-major order: partial sums over the live inputs
 //! (`live_product.wgsl`), and the results (`live_sums.wgsl`). No workgroup knows more than its own slice of
 //! inputs, and no step uses atomics on floats, so results repeat bit for bit.
 
 use minijinja::{Value, context};
 use pelton_graph::{Error, Gating, LOWER_HALF};
-use pelton_quant::DType;
 
 use crate::{
     device::{Capabilities, KernelSource},
     kernels::{attention::SlicedHeads, template},
-    weights::{LANES, Lines, places},
+    weights::{LANES, Lines, OUTPUTS, WORDS, places},
 };
 
 /// Threads that multiply a slice, and groups of them that take lines in turn. A workgroup has so many, or those
@@ -23,9 +22,8 @@ const SLICE: usize = 1024;
 const AT_ONCE: usize = 264;
 /// Inputs whose lines take as long as the other work of a workgroup.
 const OVERHEAD: usize = 128;
-/// Lines, and quads of lines of a block, that a thread loads before it multiplies them.
-const UNROLL: usize = 8;
-const UNROLL_OF_BLOCKS: usize = 2;
+/// Quads of lines of a block that a thread loads before it multiplies them.
+const UNROLL: usize = 2;
 /// Rows for which slices have workgroups of their own.
 pub(crate) const GRID_ROWS: usize = 8;
 /// Bytes of small arrays in workgroup memory.
@@ -45,7 +43,7 @@ pub(crate) struct Side {
     pub(crate) lives_at: u32,
 }
 
-/// Products of rows with one to three matrices of one format and with the same number of inputs.
+/// Products of rows with one to three matrices that have the same number of inputs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LiveProduct {
     /// The matrices.
@@ -63,7 +61,7 @@ pub(crate) struct LiveProduct {
     /// The first of the rows' words in the buffer of live inputs, for the first matrix of all, and the step from row to
     /// row.
     pub(crate) rows_at: [usize; 2],
-    /// Whether rows of effort 1 are among the rows.
+    /// Whether full rows are among the rows.
     pub(crate) mixed: bool,
     /// Whether slices have workgroups of their own, for up to [`GRID_ROWS`] rows. The bits of the results do not
     /// depend on it.
@@ -90,7 +88,7 @@ pub(crate) struct GatedSums {
 
 impl LiveProduct {
     fn lines(&self) -> Lines {
-        const NONE: Lines = Lines { dtype: DType::F16, rows: 1, cols: 4, nested: false };
+        const NONE: Lines = Lines { rows: 1, cols: 32 };
         self.sides.first().map_or(NONE, |side| side.lines)
     }
 
@@ -112,8 +110,7 @@ impl LiveProduct {
             // groups have whole blocks, or equal parts of one
             let (shared, blocks) = (Self::shared(*slice), slice / 32);
             let each = blocks.div_ceil((GROUPS / shared).max(1));
-            let work = if lines.blocks() { 32 * GROUPS * each / shared } else { *slice };
-            items.div_ceil(AT_ONCE) * (work + OVERHEAD)
+            items.div_ceil(AT_ONCE) * (32 * GROUPS * each / shared + OVERHEAD)
         };
         (LEAST_SLICE / 32..=SLICE / 32)
             .rev()
@@ -133,30 +130,28 @@ impl LiveProduct {
 
     /// The partial sums of a gate and its value, for the product that reads them.
     pub(crate) fn gated_sums(&self) -> Option<GatedSums> {
-        let outputs = self.lines().outputs();
         Some(GatedSums {
             gating: self.glu?,
             splits: self.written_splits(),
-            len: self.tiles() * outputs,
-            up: self.sides.first()?.lines.tiles() * outputs,
+            len: self.tiles() * OUTPUTS,
+            up: self.sides.first()?.lines.tiles() * OUTPUTS,
         })
     }
 
     /// The partial sums of queries, keys and values, for attention that adds them.
     pub(crate) fn sliced_heads(&self) -> Option<SlicedHeads> {
-        let outputs = self.lines().outputs();
         let mut first = 0;
         let sides = self.sides.iter().map(|side| {
-            first += side.lines.tiles() * outputs;
-            (first - side.lines.tiles() * outputs, side.bias)
+            first += side.lines.tiles() * OUTPUTS;
+            (first - side.lines.tiles() * OUTPUTS, side.bias)
         });
         let sides = sides.collect::<Vec<_>>().try_into().ok()?;
-        Some(SlicedHeads { splits: self.written_splits(), len: self.tiles() * outputs, sides })
+        Some(SlicedHeads { splits: self.written_splits(), len: self.tiles() * OUTPUTS, sides })
     }
 
     /// Elements of the partial sums of a row.
     pub(crate) fn partial_len(&self) -> usize {
-        self.tiles() * self.lines().outputs() * self.written_splits()
+        self.tiles() * OUTPUTS * self.written_splits()
     }
 
     fn written(&self) -> &[Side] {
@@ -165,17 +160,15 @@ impl LiveProduct {
 
     /// Whether the GPU has the threads and the workgroup memory for it.
     pub(crate) fn fits(&self, capabilities: &Capabilities) -> bool {
-        let (lines, slice) = (self.lines(), self.slice());
-        let sums = 4 * GROUPS * lines.outputs();
-        let listed =
-            if lines.blocks() { 4 * slice + slice / 4 } else { 8 * (slice + UNROLL * GROUPS) };
+        let slice = self.slice();
+        let (sums, listed) = (4 * GROUPS * OUTPUTS, 4 * slice + slice / 4);
         capabilities.workgroup_threads as usize >= TEAM
             && sums + listed + SMALL <= capabilities.workgroup_bytes as usize
     }
 
     /// The matrices, with their first tiles and the words of a lane at which their sections begin.
     fn contexts(&self) -> Vec<Value> {
-        let (mut first, loaded) = (0, 4 * self.lines().words());
+        let (mut first, loaded) = (0, 4 * WORDS);
         let lines: Vec<Lines> = self.sides.iter().map(|side| side.lines).collect();
         let context = |(side, place): (&Side, usize)| {
             let sections = side.lines.sections();
@@ -207,7 +200,7 @@ impl LiveProduct {
                 k => lines.cols,
                 splits => self.splits(),
                 tiles => self.tiles(),
-                outputs => lines.outputs(),
+                outputs => OUTPUTS,
                 threads => TEAM,
                 teams => self.teams,
                 waits => self.is_phase,
@@ -223,13 +216,8 @@ impl LiveProduct {
                 share => 1 << lanes.clamp(2, 8).ilog2(),
                 cols_rest => !lines.cols.is_multiple_of(slice),
                 shared => Self::shared(slice),
-                unroll => if lines.blocks() { UNROLL_OF_BLOCKS } else { UNROLL },
-                blocks => lines.blocks(),
-                nested => lines.nested,
-                words => lines.words(),
+                unroll => UNROLL,
                 of_lower => template::float(1.0 / LOWER_HALF),
-                bf16 => lines.dtype == DType::BF16,
-                f32 => lines.dtype == DType::F32,
                 norm => self.norm.is_some(),
                 eps => self.norm.map_or_else(String::new, template::float),
                 subgroups => TEAM.div_ceil(lanes),
@@ -244,12 +232,12 @@ impl LiveProduct {
     /// Workgroups of the results of a row.
     pub(crate) fn sum_groups(&self) -> u32 {
         let tiles: usize = self.written().iter().map(|side| side.lines.tiles()).sum();
-        (tiles * self.lines().outputs()).div_ceil(self.own_outputs()) as u32
+        (tiles * OUTPUTS).div_ceil(self.own_outputs()) as u32
     }
 
     /// Outputs whose results a workgroup makes: so many that a thread loads one vector of partial sums, or few.
     fn own_outputs(&self) -> usize {
-        let most = self.lines().outputs().min(TEAM);
+        let most = OUTPUTS.min(TEAM);
         let even = 4 * TEAM * self.teams / self.written_splits();
         (1 << even.max(1).ilog2()).clamp(LEAST_OUTPUTS, most)
     }
@@ -262,7 +250,7 @@ impl LiveProduct {
             context! {
                 splits => self.written_splits(),
                 tiles => self.tiles(),
-                outputs => self.lines().outputs(),
+                outputs => OUTPUTS,
                 threads => TEAM * self.teams,
                 own => self.own_outputs(),
                 mixed => self.mixed,
@@ -282,12 +270,11 @@ impl LiveProduct {
 
     pub(crate) fn label(&self) -> String {
         let rows: usize = self.sides.iter().map(|side| side.lines.rows).sum();
-        let Lines { dtype, cols, nested, .. } = self.lines();
-        format!("live {dtype}{} {rows}x{cols}", if nested { " nested" } else { "" })
+        format!("live Q8_0 {rows}x{}", self.lines().cols)
     }
 }
 
-/// A copy of the rows `[width]` of an effort below 1.
+/// A copy of the rows `[width]` below 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowsBelow {
     /// Elements of a row.
@@ -313,15 +300,11 @@ impl RowsBelow {
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     let mut all = Vec::new();
-    let formats = [DType::F32, DType::F16, DType::BF16, DType::Q8_0];
-    let of_all = formats.into_iter().filter_map(|dtype| Lines::new(dtype, 1040, 1280));
-    for lines in of_all.chain(Lines::nested(DType::Q8_0, 1040, 1280)) {
-        for subgroup in [4, 8, 32, 64] {
-            let capabilities = crate::testing::capabilities(subgroup);
-            for product in tests::products(lines) {
-                for source in [product.product_source(&capabilities), product.sum_source()] {
-                    all.push((format!("{product:?}"), source.unwrap()));
-                }
+    for subgroup in [4, 8, 32, 64] {
+        let capabilities = crate::testing::capabilities(subgroup);
+        for product in tests::products(Lines { rows: 1040, cols: 1280 }) {
+            for source in [product.product_source(&capabilities), product.sum_source()] {
+                all.push((format!("{product:?}"), source.unwrap()));
             }
         }
     }

@@ -1,24 +1,21 @@
-{# Partial sums of the products of rows of an effort below 1 with matrices in input-major order
+{# Partial sums of the products of rows below 1 with matrices in input-major order
    (weights/lines.rs): an input is multiplied if the bits of its score |a| · ‖W‖ are at least those of the row's
    word for the matrix, where a = x or norm(x), or a gated product whose partial sums are added here. The results
    are made by live_sums.wgsl.
    A workgroup has a tile of outputs and a slice of inputs; with `on_grid` off all slices, one after the other. It
    finds the live inputs of the slice and lists them in their order. Its {{ groups }} groups of 32 threads then take
-   live lines in turn, or with codes blocks of 32 inputs, and their sums are added in the order of groups. So a
+   blocks of 32 inputs in turn, and their sums are added in the order of groups. So a
    row's bits depend on nothing but the row.
    As a phase of a persistent kernel a workgroup has {{ teams }} teams of threads, each of which does the work of
    a workgroup. It `waits` for the phase before after it has loaded what no phase writes. #}
-{# Vectors of sums of a lane, and their width. #}
-{% set width = 4 if blocks or f32 else 2 %}
-{% set sums = outputs // (32 * width) %}
+{# Vectors of four sums of a lane. #}
+{% set sums = outputs // 128 %}
 {# Sums of groups are added in rounds, so that teams need less workgroup memory. #}
 {% set rounds = 2 if teams > 1 and sums > 1 else 1 %}
 {% set added = outputs // rounds %}
 {# The first elements of a team in workgroup memory. #}
-{% set listed = slice if blocks else slice + unroll * groups %}
-{% set entries_at = "team * %su + "|format(listed) if teams > 1 else "" %}
+{% set entries_at = "team * %su + "|format(slice) if teams > 1 else "" %}
 {% set units_at = "team * CHUNK + " if teams > 1 else "" %}
-{% set totals_at = "team * %su + "|format(subgroups) if teams > 1 else "" %}
 {% set sums_at = "team * %su + "|format(groups * added) if teams > 1 else "" %}
 {% set squares_of = "team" if teams > 1 else "0u" %}
 {% macro group_sum(at) %}
@@ -32,11 +29,9 @@ const TILES = {{ tiles }}u;
 const OUT = {{ outputs }}u;
 const THREADS = {{ threads }}u;
 const GROUPS = {{ groups }}u;
-{% if blocks %}
 // blocks of a slice, and groups that share one
 const CHUNK = {{ slice // 32 }}u;
 const SHARED = {{ shared }}u;
-{% endif %}
 
 {% if gated %}
 // gate and value: partial sums [row][split] of the product before
@@ -53,7 +48,7 @@ var<storage, read> place: array<u32>;
 {% if norm %}
 var<storage, read> norm_weight: array<vec4<f32>>;
 {% endif %}
-var<storage, read> m: array<vec{{ words }}<u32>>;
+var<storage, read> m: array<vec2<u32>>;
 var<storage, read_write> partial: array<f32>;
 
 {% if teams > 1 %}
@@ -62,23 +57,16 @@ var<workgroup> group_sums: array<vec4<f32>, {{ teams * groups * added // 4 }}>;
 {% else %}
 var<workgroup> group_sums: array<f32, {{ groups * added }}>;
 {% endif %}
-{% if blocks %}
 var<workgroup> scales: array<f32, {{ teams * slice // 32 }}>;
 // live inputs of a block, and live lower halves above 8 bits
 var<workgroup> counts: array<u32, {{ teams * slice // 32 }}>;
 // in each block its live inputs and their codes, an input in 8 bits above a code; then others with the code 0
-var<workgroup> entries: array<u32, {{ teams * listed }}>;
-{% else %}
-// live inputs of the slice, and their activations, then some of activation 0
-var<workgroup> entries: array<vec2<u32>, {{ teams * listed }}>;
-var<workgroup> totals: array<u32, {{ teams * subgroups }}>;
-{% endif %}
+var<workgroup> entries: array<u32, {{ teams * slice }}>;
 {% if norm %}
 var<workgroup> squares: array<f32, {{ teams * subgroups }}>;
 {% include "squares.wgsl" %}
 {% endif %}
 
-{% if blocks %}
 // Word j has byte j of each of four words, in their order.
 fn transposed(w: vec4<u32>) -> vec4<u32> {
     let even = 0x00ff00ffu;
@@ -92,7 +80,6 @@ fn transposed(w: vec4<u32>) -> vec4<u32> {
 fn dots(w: vec4<u32>, a: u32) -> vec4<i32> {
     return vec4(dot4I8Packed(w.x, a), dot4I8Packed(w.y, a), dot4I8Packed(w.z, a), dot4I8Packed(w.w, a));
 }
-{% endif %}
 
 // The bits, one for each of four inputs, of those whose scores have at least the bits `least`.
 fn live_ones(scores: vec4<f32>, least: u32) -> u32 {
@@ -117,27 +104,18 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
 
 {# What a thread loads for the inputs of a slice: weights of the norm and norms of columns, then words of four
    activations. A block's words are those of {{ share }} lanes. #}
-{% set own = 8 // share if blocks else 1 %}
+{% set own = 8 // share %}
 {% macro constant_loads() %}
-{% if blocks %}
         let unit = thread / {{ share }}u;
         let within = thread % {{ share }}u * {{ own }}u;
         let from_word = (split * CHUNK + unit) * 8u + within;
         let inside = unit < CHUNK && from_word < K / 4u;
-{% else %}
-        let from_word = split * (SLICE / 4u) + thread;
-        let inside = thread < SLICE / 4u && from_word < K / 4u;
-{% endif %}
         let first = min(from_word, K / 4u - {{ own }}u);
 {% for j in range(own) %}
 {% if norm %}
         let weight{{ j }} = norm_weight[first + {{ j }}u];
 {% endif %}
-{% if words == 2 %}
         let norms{{ j }} = bitcast<vec4<f32>>(vec4(m[norms_at + 2u * (first + {{ j }}u)], m[norms_at + 2u * (first + {{ j }}u) + 1u]));
-{% else %}
-        let norms{{ j }} = bitcast<vec4<f32>>(m[norms_at + first + {{ j }}u]);
-{% endif %}
 {% endfor %}
 {% endmacro %}
 {% macro loads() %}
@@ -148,37 +126,28 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
 
 {# The list of a slice's live inputs. #}
 {% macro list() %}
-{% if blocks %}
         // magnitudes as integers have the order of floats, with infinities and NaN last
         var most4 = vec4(0u);
         var mask = 0u;
-{% if nested %}
         var lower = 0u;
-{% endif %}
 {% for j in range(own) %}
         let v{{ j }} = x{{ j }}{{ " * weight%s"|format(j) if norm }};
         most4 = max(most4, bitcast<vec4<u32>>(abs(v{{ j }})));
         let scores{{ j }} = v{{ j }}{{ " * by" if norm }} * norms{{ j }};
         mask |= live_ones(scores{{ j }}, least) << (4u * (within + {{ j }}u));
-{% if nested %}
         lower |= live_ones(scores{{ j }} * {{ of_lower }}, least) << (4u * (within + {{ j }}u));
-{% endif %}
 {% endfor %}
         var most = max(max(most4.x, most4.y), max(most4.z, most4.w));
 {% for step in [1, 2, 4] if step < share %}
         most = max(most, subgroupShuffleXor(most, {{ step }}u));
         mask |= subgroupShuffleXor(mask, {{ step }}u);
-{% if nested %}
         lower |= subgroupShuffleXor(lower, {{ step }}u);
-{% endif %}
 {% endfor %}
         let magnitude = bitcast<f32>(most);
         let usable = most < 0x7f800000u && magnitude > 1e-35;
         let inverse = select(0.0, 127.0 / magnitude, usable);
         let count = countOneBits(mask);
-{% if nested %}
         let both = lower & mask;
-{% endif %}
         if (inside) {
 {% for j in range(own) %}
             let codes{{ j }} = vec4<i32>(select(vec4(0.0), round(v{{ j }} * inverse), vec4(usable)));
@@ -188,13 +157,9 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
                 let bit = 1u << input;
                 let before = bit - 1u;
                 let is_live = (mask & bit) != 0u;
-{% if nested %}
                 // those whose lower halves are live come first
                 let upper_place = countOneBits(both) + countOneBits(mask & ~both & before);
                 let live_place = select(upper_place, countOneBits(both & before), (both & bit) != 0u);
-{% else %}
-                let live_place = countOneBits(mask & before);
-{% endif %}
                 let listed_at = select(count + countOneBits(~mask & before), live_place, is_live);
                 // the others fill up quads, with a line that is read anyway
                 let line = select(firstTrailingBit(mask) & 31u, input, is_live);
@@ -203,7 +168,7 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
 {% endfor %}
 {% endfor %}
             if (within == 0u) {
-                counts[{{ units_at }}unit] = count{{ " | (countOneBits(both) << 8u)" if nested }};
+                counts[{{ units_at }}unit] = count | (countOneBits(both) << 8u);
                 // a row with an infinity or a NaN gives NaN
                 scales[{{ units_at }}unit] = select(bitcast<f32>(most | 0x7fc00000u), select(0.0, magnitude / 127.0, usable), most < 0x7f800000u){{ " * by" if norm }};
             }
@@ -214,72 +179,35 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
         }
 {% endif %}
         workgroupBarrier();
-{% else %}
-        let a = x0{{ " * weight0 * by" if norm }};
-        let ones = select(0u, live_ones(a * norms0, least), inside);
-        let own = countOneBits(ones);
-        var listed_at = subgroupExclusiveAdd(own);
-        if (lane == subgroup_width - 1u) {
-            totals[{{ totals_at }}subgroup] = listed_at + own;
-        }
-        workgroupBarrier();
-        var count = 0u;
-        for (var i = 0u; i < subgroup_count; i++) {
-            let total = totals[{{ totals_at }}i];
-            listed_at += select(0u, total, i < subgroup);
-            count += total;
-        }
-{% for i in range(4) %}
-        if ((ones & {{ 2 ** i }}u) != 0u) {
-            entries[{{ entries_at }}listed_at] = vec2((thread * 4u + {{ i }}u) * 32u, bitcast<u32>(a[{{ i }}]));
-            listed_at++;
-        }
-{% endfor %}
-        if (thread < {{ unroll * groups }}u) {
-            entries[{{ entries_at }}count + thread] = vec2(0u);
-        }
-        workgroupBarrier();
-{% endif %}
 {% endmacro %}
 
 {# The sums of the live lines of a slice. #}
 {% macro multiply() %}
-{% if blocks %}
         for (var b = line_group / SHARED; b < CHUNK; b += GROUPS / SHARED) {
             let of_block = counts[{{ units_at }}b];
-            let count = of_block{{ " & 255u" if nested }};
+            let count = of_block & 255u;
             if (count == 0u) {
                 continue;
             }
             let quads = (count + 3u) / 4u;
-{% if nested %}
             let both = of_block >> 8u;
             var of_uppers = 0;
-{% endif %}
             // each lane has eight scales for each eight of its outputs
             let of_scales = (tile * (K / 32u) + split * CHUNK + b) * {{ 16 * sums }}u + lane_of_line;
 {% for k in range(sums // 2) %}
-{% if words == 2 %}
             let d{{ k }} = vec4(m[scales_at + 2u * (of_scales + {{ 32 * k }}u)], m[scales_at + 2u * (of_scales + {{ 32 * k }}u) + 1u]);
-{% else %}
-            let d{{ k }} = m[scales_at + of_scales + {{ 32 * k }}u];
-{% endif %}
 {% endfor %}
 {% for i in range(sums) %}
             var z{{ i }} = vec4(0i);
 {% endfor %}
             let lines = lines_at + (tile * K + split * SLICE + b * 32u) * 32u + lane_of_line;
-{% if nested %}
             let lower_lines = lines + lower_at - lines_at;
-{% endif %}
             for (var q = line_group % SHARED; q < quads; q += {{ unroll }}u * SHARED) {
 {% for u in range(unroll) %}
 {% for i in range(4) %}
                 var e{{ u }}_{{ i }} = 0u;
-                var w{{ u }}_{{ i }}: vec{{ words }}<u32>;
-{% if nested %}
+                var w{{ u }}_{{ i }}: vec2<u32>;
                 var v{{ u }}_{{ i }}: vec2<u32>;
-{% endif %}
 {% endfor %}
                 let quad{{ u }} = q + {{ u }}u * SHARED;
                 if (quad{{ u }} < quads) {
@@ -287,19 +215,16 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
                     e{{ u }}_{{ i }} = entries[{{ entries_at }}b * 32u + quad{{ u }} * 4u + {{ i }}u];
                     w{{ u }}_{{ i }} = m[lines + (e{{ u }}_{{ i }} >> 8u) * 32u];
 {% endfor %}
-{% if nested %}
 {% for i in range(4) %}
                     if (quad{{ u }} * 4u + {{ i }}u < both) {
                         v{{ u }}_{{ i }} = m[lower_lines + (e{{ u }}_{{ i }} >> 8u) * 32u];
                     }
 {% endfor %}
-{% endif %}
                 }
 {% endfor %}
 {% for u in range(unroll) %}
                 if (quad{{ u }} < quads) {
                     let a = (e{{ u }}_0 & 255u) | ((e{{ u }}_1 & 255u) << 8u) | ((e{{ u }}_2 & 255u) << 16u) | (e{{ u }}_3 << 24u);
-{% if nested %}
                     let left = min(max(both, quad{{ u }} * 4u) - quad{{ u }} * 4u, 4u);
                     // the lower halves of the others count as their mean
                     of_uppers += dot4I8Packed(a & ~select((1u << (8u * left)) - 1u, 0xffffffffu, left == 4u), 0x01010101u);
@@ -314,44 +239,15 @@ fn of_gates(row: u32, at: u32) -> vec4<f32> {
                         z{{ 2 * k + 1 }} += dots((upper & vec4(0xf0f0f0f0u)) | ((lower >> vec4(4u)) & vec4(0x0f0f0f0fu)), a);
                     }
 {% endfor %}
-{% else %}
-{% for k in range(sums) %}
-                    z{{ k }} += dots(transposed(vec4({% for i in range(4) %}w{{ u }}_{{ i }}[{{ k }}]{{ ", " if not loop.last }}{% endfor %})), a);
-{% endfor %}
-{% endif %}
                 }
 {% endfor %}
             }
             let scale = scales[{{ units_at }}b];
 {% for k in range(sums) %}
 {% set d = "d%s"|format(k // 2) %}
-            sum{{ k }} += vec4(unpack2x16float({{ d }}[{{ k % 2 * 2 }}]), unpack2x16float({{ d }}[{{ k % 2 * 2 + 1 }}])) * scale * {{ "(vec4<f32>(z%s) + 7.5 * f32(of_uppers))"|format(k) if nested else "vec4<f32>(z%s)"|format(k) }};
+            sum{{ k }} += vec4(unpack2x16float({{ d }}[{{ k % 2 * 2 }}]), unpack2x16float({{ d }}[{{ k % 2 * 2 + 1 }}])) * scale * (vec4<f32>(z{{ k }}) + 7.5 * f32(of_uppers));
 {% endfor %}
         }
-{% else %}
-        let lines = lines_at + (tile * K + split * SLICE) * 32u + lane_of_line;
-        for (var i = line_group; i < count; i += {{ unroll }}u * GROUPS) {
-{% for u in range(unroll) %}
-            let e{{ u }} = entries[{{ entries_at }}i + {{ u }}u * GROUPS];
-            let w{{ u }} = m[lines + e{{ u }}.x];
-{% endfor %}
-{% for u in range(unroll) %}
-            {
-                let v = vec2(bitcast<f32>(e{{ u }}.y));
-{% if f32 %}
-                sum0 = fma(bitcast<vec4<f32>>(w{{ u }}), v.xxyy, sum0);
-{% endif %}
-{% for k in range(0 if f32 else 4) %}
-{% if bf16 %}
-                sum{{ k }} = fma(vec2(bitcast<f32>(w{{ u }}[{{ k }}] << 16u), bitcast<f32>(w{{ u }}[{{ k }}] & 0xffff0000u)), v, sum{{ k }});
-{% else %}
-                sum{{ k }} = fma(unpack2x16float(w{{ u }}[{{ k }}]), v, sum{{ k }});
-{% endif %}
-{% endfor %}
-            }
-{% endfor %}
-        }
-{% endif %}
 {% endmacro %}
 
 @compute @workgroup_size({{ teams * threads }})
@@ -384,29 +280,21 @@ fn main(
     var lives_at = {{ sides[0].lives_at }}u;
     var lines_at = {{ sides[0].lines }}u;
     var norms_at = {{ sides[0].norms }}u;
-{% if blocks %}
     var scales_at = {{ sides[0].scales }}u;
-{% endif %}
-{% if nested %}
     var lower_at = {{ sides[0].lower }}u;
-{% endif %}
 {% for side in sides[1:] %}
     if (tile_of_all >= {{ side.first }}u) {
         tile = tile_of_all - {{ side.first }}u;
         lives_at = {{ side.lives_at }}u;
         lines_at = {{ side.lines }}u;
         norms_at = {{ side.norms }}u;
-{% if blocks %}
         scales_at = {{ side.scales }}u;
-{% endif %}
-{% if nested %}
         lower_at = {{ side.lower }}u;
-{% endif %}
     }
 {% endfor %}
     let word = lives[place[0] + lives_at + row * {{ lives_step }}u];
 {% if mixed %}
-    // rows of effort 1 have no bit
+    // full rows have no bit
     if (word >> 31u == 0u) {
         return;
     }
@@ -442,7 +330,7 @@ fn main(
 {% endif %}
 {{ list() }}
 {% for k in range(sums) %}
-        var sum{{ k }} = vec{{ width }}(0.0);
+        var sum{{ k }} = vec4(0.0);
 {% endfor %}
 {{ multiply() }}
 {% for round in range(rounds) %}
@@ -450,8 +338,8 @@ fn main(
         workgroupBarrier();
 {% endif %}
 {% for k in range(sums // rounds) %}
-{% for i in range(width) %}
-        {{ group_sum("%sline_group * %su + %su + lane_of_line"|format(sums_at, added, (k * width + i) * 32)) }} = sum{{ round * (sums // rounds) + k }}[{{ i }}];
+{% for i in range(4) %}
+        {{ group_sum("%sline_group * %su + %su + lane_of_line"|format(sums_at, added, (k * 4 + i) * 32)) }} = sum{{ round * (sums // rounds) + k }}[{{ i }}];
 {% endfor %}
 {% endfor %}
         workgroupBarrier();

@@ -1,4 +1,4 @@
-{# The results of rows of an effort below 1, from the partial sums [row][split][tile][outputs] of
+{# The results of rows below 1, from the partial sums [row][split][tile][outputs] of
    live_product.wgsl, which are added in the order of splits. Each thread loads few of them, which wait in
    workgroup memory:
        y[r][n] = Σ_s partial (+ bias[n]) (+ y[r][n] with add)
@@ -52,7 +52,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let first_output = group.x * OWN;
     let row = group.y;
 {% if mixed %}
-    // rows of effort 1 have no bit
+    // full rows have no bit
     if (lives[{{ rows_at }}u + row * {{ lives_step }}u] >> 31u == 0u) {
         return;
     }

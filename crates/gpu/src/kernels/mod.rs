@@ -1,7 +1,6 @@
 //! Kernels: WGSL templates, and a module for each op that chooses the variant for a shape.
 
 pub(crate) mod attention;
-pub(crate) mod buckets;
 pub(crate) mod copy_pages;
 pub(crate) mod experts;
 pub(crate) mod live_product;

@@ -1,4 +1,4 @@
-{# The rows of an effort below 1, after a product of all rows has been written to y: copied from another buffer. #}
+{# The rows below 1, after a product of all rows has been written to y: copied from another buffer. #}
 var<storage, read> other: array<f32>;
 var<storage, read> lives: array<u32>;
 var<storage, read_write> y: array<f32>;

@@ -12,8 +12,7 @@ use crate::{
         rope_store::{Caches, HeadPrep, RopeStore, Rotation, Store},
     },
     lower::{
-        dispatch::{Dispatch, Grid, RowClass, When},
-        effort::{joined, when},
+        dispatch::{Dispatch, Grid, RowClass, When, joined, when},
         lowering::{Lowering, refused},
         options::PhaseOptions,
         site::Site,

@@ -30,7 +30,6 @@ use crate::{
         options::{Options, Tunings},
         timestamps::Stamps,
     },
-    weights::is_partial,
 };
 
 /// Timed passes of each candidate.
@@ -51,9 +50,8 @@ impl Tunings {
         kernels: &mut KernelCache,
         choices: Option<&Choices>,
     ) -> Result<Self, Error> {
-        let Loaded { device, plan, .. } = *loaded;
-        // without the matrices of the file there is nothing to time
-        if !device.tunes || is_partial(plan) {
+        let Loaded { device, .. } = *loaded;
+        if !device.tunes {
             return Ok(Self::Equal(Tuning::CANDIDATES[0]));
         }
         let mut known = choices.map_or_else(Known::new, Choices::all);

@@ -6,7 +6,7 @@ use pelton_graph::{
     Effort, EffortCurve, Error, Limits, Linear, NormKind, Op, Plan, RECENT, Row, Rows, Step,
     WeightId, WeightKind, pages_for,
 };
-use pelton_quant::{DType, PROBES};
+use pelton_quant::DType;
 
 use crate::{
     device::{Capabilities, Device, counted},
@@ -20,7 +20,7 @@ use crate::{
         to_q8::UNIT,
     },
     lower::live_sizes as live,
-    weights::{SIDES, groups_of, has_buckets, is_partial},
+    weights::groups_of,
 };
 
 /// Offsets of bindings in a buffer are multiples of this on every GPU.
@@ -50,17 +50,13 @@ pub(crate) struct Inputs<B = wgpu::Buffer> {
     /// The ids and the weights of the adapters of each slot `[slots, 2, used]` f32.
     pub(crate) adapters: B,
     /// The words `[rows, 2, matrices]` u32 of each row, and of each selected row, for each marked matrix. A row
-    /// of an effort below 1 has the highest bit, and the least score of live inputs, by its bits. Sorted buckets
-    /// have the index of the cutoff among the products with probes.
+    /// below 1 has the highest bit, and the least score of live inputs, by its bits.
     pub(crate) lives: B,
     /// The place of each marked matrix among the words of a row, u32, each at an aligned offset: so the kernels of
     /// layers have one text.
     places: B,
     /// The marked matrices, and their thresholds.
     curves: Vec<(WeightId, EffortCurve)>,
-    /// Whether the plan has sorted buckets, and whether all rows are multiplied by them.
-    buckets: bool,
-    partial: bool,
     /// Whether matrices lie in input-major order too.
     has_lines: bool,
     /// The newest tokens `[slots, RECENT]` u32: that of position p at p % RECENT.
@@ -109,8 +105,6 @@ impl<B> Inputs<B> {
             lives: buffer("live inputs", 8 * (curves.len() * live_rows) as u64)?,
             places: buffer("places of live inputs", (curves.len() * ALIGNMENT) as u64)?,
             curves,
-            buckets: has_buckets(plan),
-            partial: is_partial(plan),
             has_lines: plan.steps.iter().any(|step| !groups_of(plan, &step.op).is_empty()),
             pass: buffer("pass", 8)?,
             rows: buffer("rows", 16 * limits.rows as u64)?,
@@ -148,26 +142,26 @@ impl Inputs {
         [first + self.place(id), step]
     }
 
-    /// The same for the first marked matrix. Each of a row's words says whether its effort is below 1.
+    /// The same for the first marked matrix. Each of a row's words says whether it is below 1.
     pub(crate) fn first_words(&self, selected: bool) -> [usize; 2] {
         let count = self.curves.len();
         [usize::from(selected) * count, 2 * count]
     }
 
-    /// The words of rows, and of selected rows, as kernels read them; none if no row has an effort below 1.
+    /// The words of rows, and of selected rows, as kernels read them; none if no row is below 1.
     pub(crate) fn live_words(&self, all: &[Effort], selected: &[Effort]) -> Vec<u32> {
-        if !all.iter().any(|effort| self.is_below(*effort)) {
+        if !all.iter().any(|level| self.is_below(*level)) {
             return Vec::new();
         }
         let mut words = Vec::with_capacity(2 * self.curves.len() * all.len());
-        // most rows have one effort
+        // most rows are alike
         let mut known: Vec<(Effort, Vec<u32>)> = Vec::new();
         for row in 0..all.len().max(selected.len()) {
-            for effort in [all.get(row), selected.get(row)] {
-                let effort = *effort.unwrap_or(&Effort::FULL);
-                let at = known.iter().position(|(of, _)| *of == effort).unwrap_or_else(|| {
-                    let of = self.curves.iter().map(|(_, curve)| self.word(curve, effort));
-                    known.push((effort, of.collect()));
+            for level in [all.get(row), selected.get(row)] {
+                let level = *level.unwrap_or(&Effort::FULL);
+                let at = known.iter().position(|(of, _)| *of == level).unwrap_or_else(|| {
+                    let of = self.curves.iter().map(|(_, curve)| self.word(curve, level));
+                    known.push((level, of.collect()));
                     known.len() - 1
                 });
                 words.extend_from_slice(&known[at].1);
@@ -176,21 +170,16 @@ impl Inputs {
         words
     }
 
-    /// Whether a row of an effort is in the kernels for rows below 1: matrices of some formats are multiplied whole.
-    pub(crate) fn is_below(&self, effort: Effort) -> bool {
-        (!effort.is_full() && (self.buckets || self.has_lines)) || self.partial
+    /// Whether a row is in the kernels for rows below 1: matrices of some formats are multiplied whole.
+    pub(crate) fn is_below(&self, level: Effort) -> bool {
+        !level.is_full() && self.has_lines
     }
 
     /// The word of a row for a matrix; 0 if it runs densely.
-    fn word(&self, curve: &EffortCurve, effort: Effort) -> u32 {
-        match self.is_below(effort) {
+    fn word(&self, curve: &EffortCurve, level: Effort) -> u32 {
+        match self.is_below(level) {
             false => 0,
-            true if !self.buckets => curve.least(effort) | 1 << 31,
-            // all bits stand for no cutoff
-            true => match curve.of(effort).cutoff(PROBES) {
-                Some(index) => index as u32 | 1 << 31,
-                None => u32::MAX,
-            },
+            true => curve.least(level) | 1 << 31,
         }
     }
 
@@ -292,11 +281,9 @@ pub(crate) struct Scratch<B = wgpu::Buffer> {
     pub(crate) tiles: B,
     /// KV splits of attention that a further kernel merges.
     pub(crate) splits: B,
-    /// Rows of an effort below 1, while those of effort 1 are multiplied.
+    /// Rows below 1, while full ones are multiplied.
     pub(crate) kept: B,
-    /// The cutoffs `[rows, matrices]` of a product with sorted buckets, and the factors of its norm.
-    pub(crate) cutoffs: B,
-    /// The partial sums of a product of rows of an effort below 1.
+    /// The partial sums of a product of rows below 1.
     pub(crate) live_sums: B,
     /// Those of a gate and its value that the next product adds.
     pub(crate) live_gates: B,
@@ -363,9 +350,7 @@ impl<B> Scratch<B> {
         let (pairs, tiles) = sorted_len(plan, most);
         let operands =
             if GatedDelta::packs(capabilities) { most * longest_packed(plan) } else { 0 };
-        let cutoffs = if has_buckets(plan) { 8 * SIDES * most } else { 0 };
         Ok(Self {
-            cutoffs: buffer("cutoffs", cutoffs as u64)?,
             live_sums: buffer(
                 "partial sums of live inputs",
                 4 * live::partial_len(plan, most) as u64,
@@ -374,7 +359,7 @@ impl<B> Scratch<B> {
                 "partial sums of live inputs for gates",
                 4 * live::gates_len(plan, most) as u64,
             )?,
-            kept: buffer("rows of an effort", 4 * (most * live::kept(plan)) as u64)?,
+            kept: buffer("rows below 1", 4 * (most * live::kept(plan)) as u64)?,
             halves: buffer("activations in f16", 2 * halves as u64)?,
             normed: buffer("activations after a norm", 4 * normed as u64)?,
             zeros: buffer("zeros", 4 * zeros.max().unwrap_or(0) as u64)?,

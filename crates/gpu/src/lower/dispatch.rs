@@ -236,7 +236,7 @@ pub(crate) struct StepShape {
     pub(crate) distinct: bool,
     /// Number of sequences, which is counted for plans with recurrent states.
     pub(crate) sequences: usize,
-    /// Rows of the step whose effort is below 1.
+    /// Rows of the step below 1.
     pub(crate) below: usize,
 }
 
@@ -305,4 +305,14 @@ impl StepDispatches<'_> {
         let all = || self.calls.iter().filter(|call| call.groups(&self.shape).is_some());
         (all().count(), all().filter(|call| !call.concurrent).count())
     }
+}
+
+/// Dispatches that run with these efforts.
+pub(super) fn when(calls: Vec<Dispatch>, when: When) -> Vec<Dispatch> {
+    calls.into_iter().map(|call| Dispatch { when, ..call }).collect()
+}
+
+/// Lists of dispatches one after the other.
+pub(super) fn joined<const N: usize>(lists: [Vec<Dispatch>; N]) -> Vec<Dispatch> {
+    lists.into_iter().flatten().collect()
 }

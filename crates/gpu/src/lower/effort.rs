@@ -1,8 +1,7 @@
 //! Steps whose matrices effort applies to.
 //!
-//! Rows of effort 1 run in the kernels of a load without effort, which multiply the matrices of the file. A row
-//! of an effort below 1 is multiplied alone, by matrices in input-major order (`live_product.wgsl`) or by sorted
-//! buckets. So its bits do not depend on the others of its pass.
+//! Full rows run in the kernels of a load without effort, which multiply the matrices of the file. A row
+//! of an effort below 1 is multiplied alone, by matrices in input-major order (`live_product.wgsl`). So its bits do not depend on the others of its pass.
 //!
 //! A product has two dispatches: partial sums over slices of inputs, each of which finds its own live inputs, and
 //! the results. The results of a gated product are made by the product that reads it, and in passes of one row
@@ -17,14 +16,12 @@ use crate::{
         live_product::{GRID_ROWS, LiveProduct, RowsBelow, TEAM},
     },
     lower::{
-        dispatch::{Dispatch, Grid, RowClass, When},
+        dispatch::{Dispatch, Grid, RowClass, When, joined, when},
         live_sizes::{StepProducts, gated_before, heads_before, is_added_later},
         lowering::{Lowering, refused},
         options::PhaseOptions,
-        projection::NormedProjections,
         site::Site,
     },
-    weights::{has_buckets, is_partial},
 };
 
 /// The biases of queries, keys and values.
@@ -41,14 +38,9 @@ impl<'a> Lowering<'a> {
         if !others.is_empty() && products.norm.is_none() {
             return Err(refused("a product to a part of which effort applies"));
         }
-        if is_partial(self.loaded.plan) {
-            let mut calls = self.products_of_buckets(products, site, false)?;
-            calls.extend(self.unmarked_products(products, &others, site)?);
-            return Ok(calls);
-        }
         let mut dense = when(self.dense_step(site)?, When::SomeFull);
         if site.few_rows().class != site.class {
-            // a row of an effort below 1 has its sums at once
+            // a row below 1 has its sums at once
             let mixed = when(self.dense_step(site.few_rows())?, When::Mixed);
             dense = joined([when(dense, When::AllFull), mixed]);
         }
@@ -57,11 +49,7 @@ impl<'a> Lowering<'a> {
             dense = when(self.dense_step(site.few_rows())?, When::Always);
         }
         let is_apart = products.add && site.class != RowClass::One;
-        let below = match has_buckets(self.loaded.plan) {
-            true => self.products_of_buckets(products, site, is_apart)?,
-            false => self.products_of_lines(products, site, is_apart)?,
-        };
-        let below = when(below, When::SomeBelow);
+        let below = when(self.products_of_lines(products, site, is_apart)?, When::SomeBelow);
         if !is_apart {
             return Ok(joined([dense, below]));
         }
@@ -70,26 +58,7 @@ impl<'a> Lowering<'a> {
         Ok(joined([below, dense, when(vec![rows], When::SomeBelow)]))
     }
 
-    /// The products of a normed row with those matrices of a step that effort does not apply to.
-    fn unmarked_products(
-        &mut self,
-        products: &StepProducts<'_>,
-        others: &[usize],
-        site: Site<'_>,
-    ) -> Result<Vec<Dispatch>, Error> {
-        let Some(norm) = products.norm.filter(|_| !others.is_empty()) else {
-            return Ok(Vec::new());
-        };
-        let linears: Vec<Linear> = others.iter().map(|&i| *products.linears[i]).collect();
-        let x = self.buffer(site.step.inputs[0], site.alone);
-        let outputs: Vec<&wgpu::Buffer> =
-            others.iter().map(|&i| self.buffer(site.step.outputs[i], site.alone)).collect();
-        // more rows would complete sums that the product before has not left
-        let all = NormedProjections { norm: Some(norm), linears: &linears, x, outputs: &outputs };
-        self.norm_linear(site.few_rows(), &all)
-    }
-
-    /// The products of the rows of an effort below 1 with matrices in input-major order, with `apart` written to
+    /// The products of the rows below 1 with matrices in input-major order, with `apart` written to
     /// memory of their own.
     fn products_of_lines(
         &mut self,
@@ -234,7 +203,7 @@ impl<'a> Lowering<'a> {
         self.call(&product.label(), &product.sum_source()?, &buffers, grid)
     }
 
-    /// The results of rows of an effort below 1, copied to the step's output.
+    /// The results of rows below 1, copied to the step's output.
     fn rows_below(&mut self, site: Site<'_>, linear: &Linear) -> Result<Dispatch, Error> {
         let weight = self.loaded.plan.weight(linear.weight);
         let selected = self.loaded.plan.buffer(site.step.outputs[0]).rows == Rows::Selected;
@@ -246,14 +215,4 @@ impl<'a> Lowering<'a> {
         let grid = Grid::Rows { x: op.groups(), batch: 1 };
         self.call("rows_below", &op.source()?, &buffers, grid)
     }
-}
-
-/// Dispatches that run with these efforts.
-pub(super) fn when(calls: Vec<Dispatch>, when: When) -> Vec<Dispatch> {
-    calls.into_iter().map(|call| Dispatch { when, ..call }).collect()
-}
-
-/// Lists of dispatches one after the other.
-pub(super) fn joined<const N: usize>(lists: [Vec<Dispatch>; N]) -> Vec<Dispatch> {
-    lists.into_iter().flatten().collect()
 }

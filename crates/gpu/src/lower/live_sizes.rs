@@ -1,15 +1,11 @@
-//! The products of steps with matrices in input-major order or with sorted buckets, and the memory that they
-//! need.
+//! The products of steps with matrices in input-major order, and the memory that they need.
 
-use pelton_graph::{EffortCurve, Error, Gating, Linear, Norm, Op, Plan, Step, WeightId};
+use pelton_graph::{EffortCurve, Gating, Linear, Norm, Op, Plan, Step, WeightId};
 
 use crate::{
-    kernels::{
-        buckets::{self, Buckets},
-        live_product::{GRID_ROWS, LiveProduct, Side},
-    },
+    kernels::live_product::{GRID_ROWS, LiveProduct, Side},
     lower::neighbours::read_once,
-    weights::{SIDES, buckets_of, groups_of, has_buckets, lines_of},
+    weights::{groups_of, lines_of},
 };
 
 /// The matrices of a step's products, the norm before them, and whether they are a gate and its value.
@@ -22,8 +18,8 @@ pub(super) struct StepProducts<'a> {
 }
 
 impl<'a> StepProducts<'a> {
-    /// The products of a step, if rows of an effort below 1 have others than those of effort 1. Effort then
-    /// applies to its matrices, of a gated product to both alike, and their formats have an order for it.
+    /// The products of a step, if rows below 1 have others than full ones. Its matrices are then marked, of a
+    /// gated product both alike, and have an order for it.
     pub(super) fn of(plan: &Plan, step: &'a Step) -> Option<Self> {
         let plain =
             |linear, add| Self { step, norm: None, linears: vec![linear], gating: None, add };
@@ -43,7 +39,7 @@ impl<'a> StepProducts<'a> {
         (!products.groups(plan).is_empty()).then_some(products)
     }
 
-    /// The indices of the matrices whose rows of an effort below 1 are multiplied as the others.
+    /// The indices of the matrices whose rows below 1 are multiplied as the others.
     pub(super) fn unmarked(&self, plan: &Plan) -> Vec<usize> {
         let groups = self.groups(plan);
         (0..self.linears.len()).filter(|i| !groups.iter().flatten().any(|of| of == i)).collect()
@@ -53,12 +49,6 @@ impl<'a> StepProducts<'a> {
     pub(super) fn groups(&self, plan: &Plan) -> Vec<Vec<usize>> {
         let all: Vec<usize> = (0..self.linears.len()).collect();
         let weight = |i: &usize| self.linears[*i].weight;
-        if has_buckets(plan) {
-            let all: Vec<usize> =
-                all.into_iter().filter(|i| plan.weight(weight(i)).effort).collect();
-            let is_whole = self.gating.is_none() || all.len() == 2;
-            return all.chunks(SIDES).filter(|_| is_whole).map(<[usize]>::to_vec).collect();
-        }
         let of = |group: Vec<WeightId>| {
             all.iter().copied().filter(|i| group.contains(&weight(i))).collect()
         };
@@ -80,7 +70,7 @@ impl<'a> StepProducts<'a> {
             let [lives_at, _] = lives_at(linear.weight);
             // a matrix may come before the first of its group
             let lives_at = (rows_at[0] + lives_at).wrapping_sub(first) as u32;
-            let lines = lines_of(plan, plan.weight(linear.weight)).ok()??;
+            let lines = lines_of(plan.weight(linear.weight))?;
             Some(Side { lines, bias: linear.bias.is_some(), lives_at })
         };
         LiveProduct {
@@ -102,43 +92,16 @@ impl<'a> StepProducts<'a> {
     fn partial_len(&self, plan: &Plan, rows: usize) -> usize {
         let of_rows =
             |on_grid: usize, alone: usize| (GRID_ROWS.min(rows) * on_grid).max(rows * alone);
-        let of_group = |group: &[usize]| match has_buckets(plan) {
-            true => self.bucket_product(plan, group).map_or(0, |product| {
-                let alone = Buckets { on_grid: false, ..product.clone() };
-                of_rows(product.partial_len(), alone.partial_len())
-            }),
-            false => {
-                let product = self.live_product(plan, group, &|_| [0, 1], [0, 1]);
-                let alone = LiveProduct { on_grid: false, ..product.clone() };
-                of_rows(product.partial_len(), alone.partial_len())
-            }
+        let of_group = |group: &[usize]| {
+            let product = self.live_product(plan, group, &|_| [0, 1], [0, 1]);
+            let alone = LiveProduct { on_grid: false, ..product.clone() };
+            of_rows(product.partial_len(), alone.partial_len())
         };
         self.groups(plan).iter().map(|group| of_group(group)).max().unwrap_or(0)
     }
-
-    /// The product of a group with sorted buckets, for rows of decoding.
-    ///
-    /// # Errors
-    /// [`Error::Effort`] for matrices without buckets.
-    pub(super) fn bucket_product(&self, plan: &Plan, group: &[usize]) -> Result<Buckets, Error> {
-        let side = |&i: &usize| {
-            let linear = self.linears[i];
-            let shape = buckets_of(plan, plan.weight(linear.weight))?;
-            Ok(buckets::Side { shape, bias: linear.bias.is_some() })
-        };
-        Ok(Buckets {
-            sides: group.iter().map(side).collect::<Result<_, Error>>()?,
-            norm: self.norm.map(|norm| norm.eps),
-            add: self.add,
-            apart: false,
-            glu: self.gating.copied(),
-            rows_at: [0, 1],
-            on_grid: true,
-        })
-    }
 }
 
-/// The gated product before a step whose partial sums the step's product of rows of an effort below 1 adds, as
+/// The gated product before a step whose partial sums the step's product of rows below 1 adds, as
 /// nothing else reads it.
 pub(super) fn gated_before<'p>(plan: &'p Plan, step: &Step) -> Option<StepProducts<'p>> {
     let at = plan.steps.iter().position(|other| std::ptr::eq(other, step))?;
@@ -146,8 +109,7 @@ pub(super) fn gated_before<'p>(plan: &'p Plan, step: &Step) -> Option<StepProduc
     let Op::LinearAdd(_) = step.op else { return None };
     let Op::NormGlu { norm: _, gate, up, gating: _ } = &before.op else { return None };
     let (result, rows) = (before.outputs[0], |step: &Step| plan.buffer(step.outputs[0]).rows);
-    let adds = !has_buckets(plan)
-        && step.inputs.get(1) == Some(&result)
+    let adds = step.inputs.get(1) == Some(&result)
         && read_once(plan, at - 1, result)
         && !plan.begins_part(at)
         && rows(before) == rows(step)
@@ -157,7 +119,7 @@ pub(super) fn gated_before<'p>(plan: &'p Plan, step: &Step) -> Option<StepProduc
     StepProducts::of(plan, before).filter(|_| adds)
 }
 
-/// The queries, keys and values before a step with attention, if it can add their partial sums of rows of an effort
+/// The queries, keys and values before a step with attention, if it can add their partial sums of rows
 /// below 1, as nothing else reads them.
 pub(super) fn heads_before<'p>(plan: &'p Plan, step: &Step) -> Option<StepProducts<'p>> {
     let at = plan.steps.iter().position(|other| std::ptr::eq(other, step))?;
@@ -177,9 +139,9 @@ pub(super) fn is_added_later(plan: &Plan, step: &Step) -> bool {
     next.is_some_and(|pair| gated_before(plan, &pair[1]).is_some())
 }
 
-/// The marked matrices, and their thresholds or fractions by effort.
+/// The marked matrices, and their thresholds.
 pub(super) fn curves(plan: &Plan) -> Vec<(WeightId, EffortCurve)> {
-    let ids = (0..plan.weights.len()).map(WeightId).filter(|id| plan.weight(*id).effort);
+    let ids = (0..plan.weights.len()).map(WeightId).filter(|id| plan.weight(*id).marked);
     ids.map(|id| (id, plan.effort_curve(id))).collect()
 }
 
@@ -202,5 +164,5 @@ pub(super) fn kept(plan: &Plan) -> usize {
         Op::LinearAdd(linear) => Some(plan.weight(linear.weight)),
         _ => None,
     });
-    adds.filter(|weight| weight.effort).map(|weight| weight.rows).max().unwrap_or(0)
+    adds.filter(|weight| weight.marked).map(|weight| weight.rows).max().unwrap_or(0)
 }

@@ -26,13 +26,12 @@
 //! | tuning | the part of a launch shape that autotuning chooses |
 //! | phase | a kernel as a part of a persistent kernel |
 //! | concurrent | independent of the previous dispatch, so that no barrier is needed |
-//! | bucket | weights of one input that are sorted by magnitude (bucketMul) |
-//! | below | said of rows whose effort is below 1; `lives` are their thresholds of live inputs |
+//! | below 1 | said of rows of an effort below 1; `lives` are their thresholds of live inputs |
+//! | full | said of rows of effort 1 |
 //! | apart | written to memory of its own, because the step adds to its output |
 
 mod attention;
 pub(crate) mod autotune;
-mod buckets;
 pub(crate) mod buffers;
 pub(crate) mod choices;
 pub(crate) mod dispatch;

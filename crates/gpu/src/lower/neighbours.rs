@@ -119,7 +119,7 @@ fn completed(
     };
     let rows = |step: &Step| plan.buffer(step.outputs[0]).rows;
     let completes = before.outputs[0] == step.inputs[0]
-        && same_effort(plan, first, product)
+        && both_marked(plan, first, product)
         && rows(before) == rows(step)
         && matrix(first.weight).is_some()
         && matrix(product.weight).is_some();
@@ -151,18 +151,18 @@ fn passes_halves(
     let result = before.outputs[0];
     let row_len = plan.weight(product.weight).row_len;
     step.inputs.get(1) == Some(&result)
-        && same_effort(plan, gate, product)
-        && same_effort(plan, up, product)
+        && both_marked(plan, gate, product)
+        && both_marked(plan, up, product)
         && plan.buffer(result).rows == plan.buffer(step.outputs[0]).rows
         && gates([gate, up], matrix)
         && matrix(product.weight).is_some()
         && padded(row_len) == row_len
 }
 
-/// Whether effort applies to both matrices or to neither: a row of an effort below 1 has its sums at
+/// Whether both matrices are marked or neither: a row below 1 has its sums at
 /// once.
-fn same_effort(plan: &Plan, a: &Linear, b: &Linear) -> bool {
-    plan.weight(a.weight).effort == plan.weight(b.weight).effort
+fn both_marked(plan: &Plan, a: &Linear, b: &Linear) -> bool {
+    plan.weight(a.weight).marked == plan.weight(b.weight).marked
 }
 
 #[cfg(test)]
@@ -261,12 +261,12 @@ mod tests {
         assert!(steps(&all, |of| of.leaves_halves || of.finds_halves).is_empty());
     }
 
-    /// A row of an effort below 1 has its sums at once, so steps of other efforts share none.
+    /// A row below 1 has its sums at once, so steps of other efforts share none.
     #[test]
     fn matrices_of_other_efforts_share_nothing() {
         let mut plan = plan(2);
         let Op::LinearAdd(output) = plan.steps[named(&plan, "linear_add")[0]].op else { panic!() };
-        plan.weights[output.weight.0].effort = true;
+        plan.weights[output.weight.0].marked = true;
         let all = neighbours(&plan, &whole);
         assert_eq!(all[named(&plan, "norm_glu")[0]].completes, None);
         assert_eq!(steps(&all, |of| of.completes.is_some()).len(), 2);

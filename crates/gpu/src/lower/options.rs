@@ -9,7 +9,7 @@ pub(crate) struct Options {
     pub(crate) tunings: Tunings,
     /// Set if the kernels become phases of a persistent kernel.
     pub(crate) phases: Option<PhaseOptions>,
-    /// Whether rows have effort 1 alone.
+    /// Whether rows are full alone.
     pub(crate) dense: bool,
 }
 

@@ -159,7 +159,7 @@ impl Search<'_> {
         Ok(self.candidates.get_or_init(|| found))
     }
 
-    /// The candidates of a pass of one row of effort 1.
+    /// The candidates of a pass of one full row.
     fn alone(&self) -> Result<Vec<Found>, Error> {
         let mut tried: Vec<Found> = Vec::new();
         let mut add = |groups, stage, early| {
@@ -203,7 +203,7 @@ impl Search<'_> {
         Ok(tried)
     }
 
-    /// The candidates of a pass of one row of an effort below 1. They are few: drivers take long to compile
+    /// The candidates of a pass of one row below 1. They are few: drivers take long to compile
     /// them, and their products have no stages.
     fn below(&self) -> Result<Vec<Found>, Error> {
         let mut tried = Vec::new();

@@ -1,5 +1,5 @@
 //! Persistent decode: the dispatches of a layer as one dispatch with grid barriers inside. It is for
-//! passes of one row, of any effort, and of up to four rows that verify a draft of a head.
+//! passes of one row, full or below 1, and of up to four rows that verify a draft of a head.
 //!
 //! Each dispatch that depends on the one before costs 2.4 µs on an H200, a grid barrier half of that.
 //! A layer is five dispatches or six, so linking them saves a quarter of a token's time there. It is a

@@ -30,7 +30,7 @@ pub(crate) struct Persistent(Vec<PersistentPass>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PassRows {
     pub(crate) count: usize,
-    /// Rows whose effort is below 1.
+    /// Rows below 1.
     pub(crate) below: usize,
 }
 
@@ -75,12 +75,12 @@ struct Variant {
 }
 
 impl PassRows {
-    /// One row of effort 1.
+    /// One full row.
     pub(crate) const ALONE: Self = Self::full(1);
-    /// One row of an effort below 1.
+    /// One row below 1.
     pub(crate) const BELOW: Self = Self { count: 1, below: 1 };
 
-    /// So many rows of effort 1.
+    /// So many full rows.
     pub(crate) const fn full(count: usize) -> Self {
         Self { count, below: 0 }
     }

@@ -17,7 +17,6 @@ use crate::{
         link::Launch,
         segments::{Lowered, PassRows, PersistentPass},
     },
-    weights::has_buckets,
 };
 
 /// Passes of a timed submission, and timed submissions of each kind.
@@ -32,7 +31,7 @@ const POSITIONS: [usize; 2] = [128, 4096];
 const GAIN: f64 = 0.03;
 /// Tokens that fill a page before results are compared.
 const FILL: u32 = 64;
-/// The effort of rows below 1 that are compared and timed.
+/// How much rows below 1 multiply when they are compared and timed.
 const BELOW: f64 = 0.5;
 
 /// A loaded plan to try persistent kernels on.
@@ -78,15 +77,15 @@ impl Times {
 }
 
 impl Trial<'_> {
-    /// Whether passes of these rows can have persistent kernels. Several rows have none in a load for an
-    /// effort, and rows below 1 have none where matrices have buckets.
+    /// Whether passes of these rows can have persistent kernels. Several rows have none in a load of
+    /// marked matrices.
     pub(super) fn allows(&self, rows: PassRows) -> bool {
         let Loaded { plan, inputs, .. } = *self.loaded;
         match rows {
             PassRows::ALONE => true,
             PassRows::BELOW => {
-                let is_below = Effort::new(BELOW).is_some_and(|effort| inputs.is_below(effort));
-                plan.has_effort() && is_below && !has_buckets(plan)
+                let is_below = Effort::new(BELOW).is_some_and(|one| inputs.is_below(one));
+                plan.has_effort() && is_below
             }
             _ => rows.count <= self.rows.min(self.context) && !plan.has_effort(),
         }
@@ -285,7 +284,7 @@ impl Trial<'_> {
         let key = autotune::key(self.calls(rows).iter().flatten());
         match rows {
             PassRows::ALONE => format!("persistent layers {key}"),
-            PassRows::BELOW => format!("persistent layers of an effort {key}"),
+            PassRows::BELOW => format!("persistent layers of rows below 1 {key}"),
             _ => format!("persistent layers {} rows {key}", rows.count),
         }
     }

@@ -26,12 +26,12 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
     let rms = |op: &Norm| op.rms_weight().is_some_and(|id| kind(id, WeightKind::Vector));
     // factors are bound with the products of a LayerNorm, which plans with an encoder have
     let layer = |op: &Norm| {
-        let effort = |step: &Step| step.op.weights().iter().any(|&id| plan.weight(id).effort);
+        let marked = |step: &Step| step.op.weights().iter().any(|&id| plan.weight(id).marked);
         op.kind == NormKind::Layer
             && op.weight.is_some()
             && norm(op)
             && plan.encoder.is_some()
-            && !plan.steps.iter().any(effort)
+            && !plan.steps.iter().any(marked)
     };
     let linear =
         |&Linear { weight, bias }: &Linear| kind(weight, WeightKind::Matrix) && vector(bias);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use pelton_graph::{
-    Backend, EffortMode, Error, Executable, HostExecutables, Limits, Needs, Op, Plan, Rates, Rows,
+    Backend, EffortForm, Error, Executable, HostExecutables, Limits, Needs, Op, Plan, Rates, Rows,
 };
 use pelton_weights::Checkpoint;
 
@@ -84,16 +84,8 @@ impl Backend for Gpu {
         &self.device.name
     }
 
-    fn has_effort(&self) -> bool {
-        true
-    }
-
-    fn has_effort_mode(&self, mode: EffortMode) -> bool {
-        match mode {
-            EffortMode::Channel | EffortMode::Nested => true,
-            // the results of three products with biases
-            EffortMode::Bucket => self.device.capabilities.binds(9),
-        }
+    fn has_effort(&self, form: EffortForm) -> bool {
+        form == EffortForm::Nested
     }
 
     fn effort_bytes(&self, plan: &Plan) -> u64 {

@@ -1,19 +1,16 @@
 //! The matrices of a plan that are kept in input-major order next to those of the file.
 
-use pelton_graph::{EffortMode, Error, Linear, Op, Plan, Weight, WeightId};
+use pelton_graph::{Error, Linear, Op, Plan, Weight, WeightId};
 
 use crate::{
     device::Device,
-    weights::{
-        buckets::has_buckets,
-        lines::{ALIGNMENT, Lines},
-    },
+    weights::lines::{ALIGNMENT, Lines},
 };
 
 /// The most matrices of one product.
-pub(crate) const SIDES: usize = 3;
+const SIDES: usize = 3;
 
-/// Matrices of one format that a step multiplies together, in input-major order: one after the other in one
+/// Matrices that a step multiplies together, in input-major order: one after the other in one
 /// buffer, each at the place of [`places`].
 #[derive(Debug)]
 pub(crate) struct InputMajor {
@@ -29,7 +26,7 @@ impl InputMajor {
         let name = &plan.weight(weights[0]).name;
         if bytes > device.capabilities.binding_bytes {
             return Err(Error::Memory {
-                what: "the matrices of a step in the order for effort",
+                what: "the matrices of a step in a second order",
                 needed: u128::from(bytes),
                 available: Some(device.capabilities.binding_bytes),
             });
@@ -55,11 +52,11 @@ pub(crate) fn places(all: &[Lines]) -> (Vec<usize>, usize) {
 }
 
 fn lines(plan: &Plan, id: WeightId) -> Option<Lines> {
-    lines_of(plan, plan.weight(id)).ok().flatten()
+    lines_of(plan.weight(id))
 }
 
-/// The matrices in input-major order that a step multiplies together: up to three of one format, of a gate and
-/// its value both or none.
+/// The matrices in input-major order that a step multiplies together: up to three, of a gate and its value both
+/// or none.
 pub(crate) fn groups_of(plan: &Plan, op: &Op) -> Vec<Vec<WeightId>> {
     let linears: Vec<&Linear> = match op {
         Op::Linear(linear) | Op::LinearAdd(linear) => vec![linear],
@@ -69,11 +66,10 @@ pub(crate) fn groups_of(plan: &Plan, op: &Op) -> Vec<Vec<WeightId>> {
     };
     let mut groups: Vec<Vec<WeightId>> = Vec::new();
     for weight in linears.iter().map(|linear| linear.weight) {
-        let Some(Lines { dtype, .. }) = lines(plan, weight) else { continue };
-        let is_alike = |group: &&mut Vec<WeightId>| {
-            group.len() < SIDES && plan.weight(group[0]).dtype == dtype
-        };
-        match groups.iter_mut().find(is_alike) {
+        if lines(plan, weight).is_none() {
+            continue;
+        }
+        match groups.last_mut().filter(|group| group.len() < SIDES) {
             Some(group) => group.push(weight),
             None => groups.push(vec![weight]),
         }
@@ -94,24 +90,10 @@ pub(super) fn all_groups(plan: &Plan) -> Vec<Vec<WeightId>> {
     all
 }
 
-/// The lines of a marked weight in the mode of its plan; `None` if all its rows run densely, as those of formats
-/// other than F32, F16, BF16 and Q8_0.
-///
-/// # Errors
-/// [`Error::Effort`] for nested codes of another format than Q8_0.
-pub(crate) fn lines_of(plan: &Plan, weight: &Weight) -> Result<Option<Lines>, Error> {
-    let (dtype, rows, cols) = (weight.dtype, weight.rows, weight.row_len);
-    match plan.effort.mode {
-        _ if !weight.effort || has_buckets(plan) => Ok(None),
-        EffortMode::Nested => match Lines::nested(dtype, rows, cols) {
-            None => Err(Error::Effort(format!(
-                "tensor '{}' is {dtype} with rows of {cols}, expected Q8_0 for nested effort",
-                weight.name
-            ))),
-            lines => Ok(lines),
-        },
-        EffortMode::Channel | EffortMode::Bucket => Ok(Lines::new(dtype, rows, cols)),
-    }
+/// The lines of a weight; `None` if all its rows run densely.
+pub(crate) fn lines_of(weight: &Weight) -> Option<Lines> {
+    let lines = || Lines::new(weight.dtype, weight.rows, weight.row_len);
+    weight.marked.then(lines).flatten()
 }
 
 /// Bytes of all weights in input-major order.

@@ -1,15 +1,16 @@
-//! Matrices in input-major order, of which a product reads the live inputs alone.
+//! Matrices of Q8_0 in input-major order, of which a product reads the live inputs alone. A code is 16 times its upper
+//! half, a signed number, plus its lower half, and the halves lie apart.
 //!
-//! The outputs are cut into *tiles* of [`Lines::outputs`]. A *line* has the weights of one input for the
-//! outputs of a tile, 256 or 512 bytes in a row. Lane `l` of 32 has [`Lines::words`] words of it, with the
+//! The outputs are cut into *tiles* of [`OUTPUTS`]. A *line* has the halves of the codes of one input for the
+//! outputs of a tile, 256 bytes in a row. Lane `l` of 32 has [`WORDS`] words of it, with the
 //! outputs `32 a + l` of the tile, so that the sums of the lanes leave side by side. Codes and scales are
 //! those of the file. In the buffer of a matrix follow each other, padded with zeros to whole tiles:
 //!
 //! | section | content |
 //! |---|---|
-//! | lines | `[tiles, inputs]` lines. Word `w` has one output of F32, `a` = w; or two of 16 bits, 2 w and 2 w + 1; or four of 8 bits, 4 w to 4 w + 3. Nested codes have their upper halves here: eight of 4 bits, byte `b` with 8 w + b and, in its upper half, 8 w + b + 4 |
-//! | lower | the lines of the lower halves of nested codes |
-//! | scales | f16 `[tiles, blocks of 32 inputs, outputs / 256, lanes, 8]`: of a lane eight outputs `a` after the other |
+//! | lines | `[tiles, inputs]` lines of upper halves. Word `w` has eight outputs: byte `b` 8 w + b and, in its upper half, 8 w + b + 4 |
+//! | lower | the lines of the lower halves |
+//! | scales | f16 `[tiles, blocks of 32 inputs, 2, lanes, 8]`: of a lane eight outputs `a` after the other |
 //! | norms | the Euclidean norm of each column, f32 `[inputs]` |
 
 use std::{ops::Range, thread};
@@ -21,21 +22,18 @@ use pelton_quant::{BlockQ8_0, DType, decode};
 pub(super) const ALIGNMENT: usize = 256;
 /// Lanes of a line.
 pub(crate) const LANES: usize = 32;
-/// Words that a lane has of a line of codes of eight bits.
-const CODE_WORDS: usize = 4;
+/// Words that a lane has of a line.
+pub(crate) const WORDS: usize = 2;
+/// Outputs of a tile.
+pub(crate) const OUTPUTS: usize = 8 * WORDS * LANES;
 
 /// The shape of a matrix `[rows, cols]` in input-major order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lines {
-    /// The stored format: F32, F16, BF16 or Q8_0.
-    pub(crate) dtype: DType,
     /// Outputs.
     pub(crate) rows: usize,
     /// Inputs.
     pub(crate) cols: usize,
-    /// Whether the halves of the codes of Q8_0 lie apart: a code is 16 times its upper half, a signed number,
-    /// plus its lower half.
-    pub(crate) nested: bool,
 }
 
 /// The bytes at which the sections after the lines begin, and the end.
@@ -48,59 +46,21 @@ pub(crate) struct Sections {
 }
 
 impl Lines {
-    /// The lines of a matrix; `None` if its format has none, or its rows are no whole blocks or vectors of
-    /// four.
+    /// The lines of a matrix; `None` if it is not Q8_0, or its rows are no whole blocks.
     pub(crate) fn new(dtype: DType, rows: usize, cols: usize) -> Option<Self> {
-        let step = match dtype {
-            DType::F32 | DType::F16 | DType::BF16 => 4,
-            DType::Q8_0 => 32,
-            _ => return None,
-        };
-        let is_whole = rows > 0 && cols > 0 && cols.is_multiple_of(step);
-        is_whole.then_some(Self { dtype, rows, cols, nested: false })
-    }
-
-    /// The same of a matrix whose codes are nested; `None` unless it is Q8_0.
-    pub(crate) fn nested(dtype: DType, rows: usize, cols: usize) -> Option<Self> {
-        let lines = Self::new(dtype, rows, cols).filter(Self::blocks)?;
-        Some(Self { nested: true, ..lines })
-    }
-
-    /// Whether weights are codes with scales.
-    pub(crate) fn blocks(&self) -> bool {
-        self.dtype == DType::Q8_0
-    }
-
-    /// Outputs of a tile.
-    pub(crate) fn outputs(&self) -> usize {
-        match self.dtype {
-            DType::Q8_0 if self.nested => 16 * LANES,
-            DType::Q8_0 => 4 * CODE_WORDS * LANES,
-            DType::F32 => 4 * LANES,
-            _ => 8 * LANES,
-        }
-    }
-
-    /// Words that a lane has of a line.
-    pub(crate) fn words(&self) -> usize {
-        match self.dtype {
-            DType::Q8_0 if self.nested => 2,
-            DType::Q8_0 => CODE_WORDS,
-            _ => 4,
-        }
+        let is_whole = rows > 0 && cols > 0 && cols.is_multiple_of(32);
+        (is_whole && dtype == DType::Q8_0).then_some(Self { rows, cols })
     }
 
     /// Tiles.
     pub(crate) fn tiles(&self) -> usize {
-        self.rows.div_ceil(self.outputs())
+        self.rows.div_ceil(OUTPUTS)
     }
 
     /// Bytes of one tile in the sections of lines, lower halves and scales.
     fn tile_bytes(&self) -> [usize; 3] {
-        let lines = self.cols * LANES * self.words() * 4;
-        let lower = if self.nested { lines } else { 0 };
-        let scales = if self.blocks() { self.cols / 32 * self.outputs() * 2 } else { 0 };
-        [lines, lower, scales]
+        let lines = self.cols * LANES * WORDS * 4;
+        [lines, lines, self.cols / 32 * OUTPUTS * 2]
     }
 
     /// The sections of its buffer.
@@ -143,7 +103,7 @@ impl Lines {
             for (i, norms) in norms.chunks_mut(4 * columns).enumerate() {
                 let columns = i * columns..self.cols.min((i + 1) * columns);
                 run(scope, columns.end == self.cols, move || {
-                    let all = column_norms(self.dtype, from, row_bytes, columns);
+                    let all = column_norms(from, row_bytes, columns);
                     norms.copy_from_slice(bytemuck::cast_slice(&all));
                 });
             }
@@ -160,37 +120,24 @@ impl Lines {
         [lines, lower, scales]: [&mut [u8]; 3],
     ) {
         let [of_lines, of_lower, of_scales] = self.tile_bytes();
-        let line = LANES * self.words() * 4;
+        let line = LANES * WORDS * 4;
         for (i, tile) in tiles.enumerate() {
-            let first = tile * self.outputs();
+            let first = tile * OUTPUTS;
             let lines = &mut lines[i * of_lines..][..of_lines];
             let lower = &mut lower[i * of_lower..][..of_lower];
             let scales = &mut scales[i * of_scales..][..of_scales];
-            for output in 0..self.outputs().min(self.rows - first) {
+            for output in 0..OUTPUTS.min(self.rows - first) {
                 let row = &from[(first + output) * row_bytes..][..row_bytes];
                 let (lane, a) = (output % LANES, output / LANES);
-                if !self.blocks() {
-                    let size = row_bytes / self.cols;
-                    let at = lane * 16 + a * size;
-                    for (line, weight) in lines.chunks_exact_mut(line).zip(row.chunks_exact(size)) {
-                        line[at..at + size].copy_from_slice(weight);
-                    }
-                    continue;
-                }
                 let blocks: &[BlockQ8_0] = bytemuck::try_cast_slice(row).unwrap_or_default();
                 for (b, block) in blocks.iter().enumerate() {
-                    let eights = self.outputs() / (8 * LANES);
-                    let at = (((eights * b + a / 8) * LANES + lane) * 8 + a % 8) * 2;
+                    let at = (((2 * b + a / 8) * LANES + lane) * 8 + a % 8) * 2;
                     scales[at..at + 2].copy_from_slice(bytes_of(&block.d));
                     for (input, &code) in (32 * b..).zip(&block.qs) {
-                        if self.nested {
-                            let at = input * line + lane * 8 + a / 8 * 4 + a % 4;
-                            let shift = a % 8 / 4 * 4;
-                            lines[at] |= (code as u8 >> 4) << shift;
-                            lower[at] |= (code as u8 & 15) << shift;
-                        } else {
-                            lines[input * line + lane * 4 * self.words() + a] = code as u8;
-                        }
+                        let at = input * line + lane * 8 + a / 8 * 4 + a % 4;
+                        let shift = a % 8 / 4 * 4;
+                        lines[at] |= (code as u8 >> 4) << shift;
+                        lower[at] |= (code as u8 & 15) << shift;
                     }
                 }
             }
@@ -200,13 +147,13 @@ impl Lines {
 
 /// The Euclidean norms of some columns: squares are summed in f64 in the order of rows, as
 /// crates/cpu does.
-fn column_norms(dtype: DType, from: &[u8], row_bytes: usize, columns: Range<usize>) -> Vec<f32> {
-    let byte = |column: usize| column / dtype.block_len() * dtype.block_bytes();
+fn column_norms(from: &[u8], row_bytes: usize, columns: Range<usize>) -> Vec<f32> {
+    let byte = |column: usize| column / 32 * size_of::<BlockQ8_0>();
     let mut squares = vec![0.0_f64; columns.len()];
     let mut values = vec![0.0_f32; columns.len()];
     for row in from.chunks_exact(row_bytes) {
         // the shapes have been checked
-        if decode(dtype, &row[byte(columns.start)..byte(columns.end)], &mut values).is_ok() {
+        if decode(DType::Q8_0, &row[byte(columns.start)..byte(columns.end)], &mut values).is_ok() {
             for (square, &value) in squares.iter_mut().zip(&values) {
                 *square += f64::from(value) * f64::from(value);
             }

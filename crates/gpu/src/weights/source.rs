@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn weight(kind: WeightKind, rows: usize, row_len: usize, part: Option<Part>) -> Weight {
-        Weight { name: "w".into(), dtype: DType::F32, kind, rows, row_len, part, effort: false }
+        Weight { name: "w".into(), dtype: DType::F32, kind, rows, row_len, part, marked: false }
     }
 
     #[test]

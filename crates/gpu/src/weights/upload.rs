@@ -3,14 +3,12 @@
 use std::{sync::Arc, thread};
 
 use pelton_graph::{Error, Plan, Weight, WeightId};
-use pelton_quant::BucketSource;
 use pelton_weights::Checkpoint;
 
 use crate::{
     device::Device,
     weights::{
         Sources,
-        buckets::{self, SortedBuckets, buckets_of, has_buckets, is_partial},
         input_major::{self, InputMajor, all_groups, lines_of, places},
         matrix::Matrix,
         ring::{Chunk, Origin, Ring, STAGING_BYTES},
@@ -27,8 +25,6 @@ pub(crate) enum Resident {
     Vector(wgpu::Buffer),
     /// A matrix, or several of equal shape one after the other, in the stored format.
     Matrix(Arc<Matrix>),
-    /// A matrix of which sorted buckets alone are kept.
-    Buckets,
 }
 
 /// All weights of a plan.
@@ -37,8 +33,6 @@ pub(crate) struct Weights {
     all: Vec<Resident>,
     /// The matrices in input-major order, of each group of a step.
     lines: Vec<InputMajor>,
-    /// The matrices with sorted buckets.
-    buckets: Vec<Option<SortedBuckets>>,
 }
 
 impl Weights {
@@ -63,8 +57,6 @@ impl Weights {
         let host = Places::new(plan);
         let mut made: Vec<Arc<Matrix>> = Vec::new();
         let mut residents = Vec::with_capacity(plan.weights.len());
-        let mut buckets: Vec<Option<SortedBuckets>> = Vec::with_capacity(plan.weights.len());
-        buckets.resize_with(plan.weights.len(), || None);
         for ((i, weight), decoded) in plan.weights.iter().enumerate().zip(decoded) {
             let tensor = weight.tensor(checkpoint)?;
             let bytes = weight.dtype.bytes_of(weight.len()).unwrap_or(0) as u64;
@@ -81,29 +73,6 @@ impl Weights {
                 residents.push(Resident::Vector(new_vector(device, weight, &tensor.decode())?));
                 continue;
             }
-            if weight.effort && has_buckets(plan) {
-                let shape = buckets_of(plan, weight)?;
-                if checkpoint.tensor(&format!("{}.buckets", weight.name)).is_some() {
-                    return Err(Error::Effort(
-                        "a file of buckets is read on the CPU alone, expected none: a GPU sorts the \
-                         weights at load"
-                            .to_owned(),
-                    ));
-                }
-                let rows = Source::new(weight, tensor.bytes)?.all()?;
-                let source = BucketSource::new(weight.dtype, (shape.rows, shape.cols), &rows);
-                let source = source.ok_or_else(|| unexpected("a matrix of another shape"))?;
-                let matrix = SortedBuckets::new(device, &weight.name, shape)?;
-                let words = shape.packed(&source, upload.threads);
-                upload.ring.whole(device, bytemuck::cast_slice(&words), &matrix.0, 0)?;
-                buckets[i] = Some(matrix);
-                if is_partial(plan) {
-                    done += rows.len() as u64;
-                    progress(done, all);
-                    residents.push(Resident::Buckets);
-                    continue;
-                }
-            }
             if let Some(matrix) = shared.find(checkpoint, weight) {
                 residents.push(Resident::Matrix(matrix));
                 done += bytes;
@@ -118,10 +87,7 @@ impl Weights {
             let matrix = Arc::new(matrix);
             residents.push(Resident::Matrix(matrix));
         }
-        let lines = match has_buckets(plan) {
-            true => Vec::new(),
-            false => upload.input_major(plan, checkpoint)?,
-        };
+        let lines = upload.input_major(plan, checkpoint)?;
         let ring = upload.finish()?;
         share(plan, &residents, (&host, sources));
         let stream = match plan.host.is_empty() {
@@ -129,21 +95,19 @@ impl Weights {
             false => {
                 let matrix = |i: usize| match &residents[i] {
                     Resident::Matrix(matrix) => host.of[i].map(|_| matrix.as_ref()),
-                    Resident::Vector(_) | Resident::Buckets => None,
+                    Resident::Vector(_) => None,
                 };
                 Some(Stream::new(device, plan, checkpoint, &matrix, ring)?)
             }
         };
-        Ok((Self { all: residents, lines, buckets }, stream))
+        Ok((Self { all: residents, lines }, stream))
     }
 
     /// The buffer of a weight in f32.
     pub(crate) fn vector(&self, id: WeightId) -> Result<&wgpu::Buffer, Error> {
         match &self.all[id.0] {
             Resident::Vector(buffer) => Ok(buffer),
-            Resident::Matrix(_) | Resident::Buckets => {
-                Err(unexpected("a matrix where a vector belongs"))
-            }
+            Resident::Matrix(_) => Err(unexpected("a matrix where a vector belongs")),
         }
     }
 
@@ -152,17 +116,11 @@ impl Weights {
         self.lines.iter().find(|of| of.weights == group)
     }
 
-    /// A matrix with sorted buckets; `None` if it has none.
-    pub(crate) fn buckets(&self, id: WeightId) -> Option<&SortedBuckets> {
-        self.buckets[id.0].as_ref()
-    }
-
     /// A matrix row by row.
     pub(crate) fn matrix(&self, id: WeightId) -> Result<&Matrix, Error> {
         match &self.all[id.0] {
             Resident::Matrix(matrix) => Ok(matrix),
             Resident::Vector(_) => Err(unexpected("a vector where a matrix belongs")),
-            Resident::Buckets => Err(unexpected("sorted buckets where a matrix belongs")),
         }
     }
 }
@@ -177,10 +135,9 @@ pub(crate) fn resident_bytes(device: &Device, plan: &Plan) -> u64 {
     let bytes = |((w, decoded), place): ((&Weight, bool), &Option<usize>)| match (decoded, place) {
         (_, Some(_)) => 0,
         (true, None) => 4 * w.len() as u64,
-        (false, None) if w.effort && is_partial(plan) => 0,
         (false, None) => matrix_bytes(device, w),
     };
-    let ordered = ordered_bytes(plan);
+    let ordered = effort_bytes(plan);
     let all = plan.weights.iter().zip(decoded(plan)).zip(&host.of);
     all.map(bytes).fold(ordered, u64::saturating_add)
 }
@@ -193,17 +150,9 @@ pub(crate) fn streamed_bytes(device: &Device, plan: &Plan) -> u64 {
     }
 }
 
-/// Bytes of the matrices in another order than the file's.
-fn ordered_bytes(plan: &Plan) -> u64 {
-    match has_buckets(plan) {
-        true => buckets::resident_bytes(plan),
-        false => input_major::resident_bytes(plan),
-    }
-}
-
-/// The same, if the matrices in the file's order are kept too.
+/// Bytes of the matrices in another order than the file's, next to those.
 pub(crate) fn effort_bytes(plan: &Plan) -> u64 {
-    if is_partial(plan) { 0 } else { ordered_bytes(plan) }
+    input_major::resident_bytes(plan)
 }
 
 /// Bytes of the matrices of a plan that loaded plans of the checkpoint have.
@@ -273,14 +222,11 @@ impl<'a> Upload<'a> {
         plan: &Plan,
         checkpoint: &Checkpoint,
     ) -> Result<Vec<InputMajor>, Error> {
-        // a weight without such an order is in no group
-        plan.weights.iter().try_for_each(|weight| lines_of(plan, weight).map(drop))?;
         let mut all = Vec::new();
         for group in all_groups(plan) {
             let weights = || group.iter().map(|id| plan.weight(*id));
-            let lines: Vec<_> =
-                weights().map(|weight| lines_of(plan, weight)).collect::<Result<_, _>>()?;
-            let lines: Vec<_> = lines.into_iter().flatten().collect();
+            // a weight without such an order is in no group
+            let lines: Vec<_> = weights().filter_map(lines_of).collect();
             let joined = InputMajor::new(self.device, plan, group.clone())?;
             for ((weight, lines), first) in weights().zip(&lines).zip(places(&lines).0) {
                 let rows = Source::new(weight, weight.tensor(checkpoint)?.bytes)?.all()?;

@@ -45,7 +45,7 @@ impl<'a> Builder<'a> {
             token_types: 1,
             context: shapes.context,
             whole_sequences: !shapes.causal,
-            effort: Default::default(),
+            marks: Default::default(),
             output: OutputKind::Logits,
             logits: BufferId(0),
             entry: Vec::new(),

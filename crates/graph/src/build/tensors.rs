@@ -149,7 +149,7 @@ impl<'a> Tensors<'a> {
         part: Option<Part>,
     ) -> Result<WeightId, Error> {
         let (name_of, dtype) = (name.to_owned(), DType::F32);
-        let mut weight = Weight { name: name_of, dtype, kind, rows, row_len, part, effort: false };
+        let mut weight = Weight { name: name_of, dtype, kind, rows, row_len, part, marked: false };
         weight.dtype = weight.tensor(self.checkpoint)?.dtype;
         self.used.insert(name.to_owned());
         self.weights.push(weight);

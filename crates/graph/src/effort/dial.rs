@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-/// The fraction of its inputs that a row multiplies with the [marked](crate::Weight::effort) matrices,
+use pelton_quant::DType;
+
+/// The fraction of its inputs that a row multiplies with the [marked](crate::Weight::marked) matrices,
 /// above 0 and at most 1, the whole product. It is a mean over the rows of a text: an input is
 /// multiplied where its score exceeds the matrix's threshold for the effort
 /// ([`EffortCurve`](crate::EffortCurve)).
@@ -62,33 +64,34 @@ impl fmt::Display for Effort {
     }
 }
 
-/// The order in which the marked matrices of a plan are kept, and what is left out of a product of an
-/// effort below 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EffortMode {
-    /// Whole inputs, of weights in the formats of the file.
-    #[default]
-    Channel,
+/// The parts of a product that a row of an effort below 1 leaves out. They follow from the format of the weights
+/// alone, and a backend [has the form or not](crate::Backend::has_effort).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EffortForm {
     /// Inputs, or the lower halves of their codes, of weights in Q8_0.
     Nested,
-    /// Single weights, sorted within buckets of outputs ([`pack_buckets`](pelton_quant::pack_buckets)).
+    /// Single weights, sorted within buckets of outputs ([`pack_buckets`](pelton_quant::pack_buckets)), of weights in
+    /// F16, BF16 and F32.
     Bucket,
 }
 
-/// In [`EffortMode::Nested`] the ratio of the scores at which an input and at which the lower half of its
-/// codes are worth the same bytes: the lower half changes a result by so much less.
-pub const LOWER_HALF: f32 = 9.2;
+impl EffortForm {
+    /// All forms.
+    pub const ALL: [Self; 2] = [Self::Nested, Self::Bucket];
 
-impl EffortMode {
-    /// Its name on a command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Channel => "channel",
-            Self::Nested => "nested",
-            Self::Bucket => "bucket",
+    /// The form of weights in a format; `None` if rows of every effort multiply them whole.
+    pub const fn of(dtype: DType) -> Option<Self> {
+        match dtype {
+            DType::Q8_0 => Some(Self::Nested),
+            DType::F16 | DType::BF16 | DType::F32 => Some(Self::Bucket),
+            _ => None,
         }
     }
 }
+
+/// In [`EffortForm::Nested`] the ratio of the scores at which an input and at which the lower half of its
+/// codes are worth the same bytes: the lower half changes a result by so much less.
+pub const LOWER_HALF: f32 = 9.2;
 
 #[cfg(test)]
 mod tests {

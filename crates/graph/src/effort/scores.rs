@@ -38,14 +38,6 @@ impl InputScores {
         &self.0
     }
 
-    /// The score that is above a fraction of all.
-    fn quantile(&self, fraction: f64) -> f64 {
-        let at = fraction.clamp(0.0, 1.0) * (Self::COUNT - 1) as f64;
-        let below = (at as usize).min(Self::COUNT - 2);
-        let [low, high] = [self.0[below], self.0[below + 1]].map(f64::from);
-        low + (high - low) * (at - below as f64)
-    }
-
     /// The fraction of all scores that a score exceeds.
     fn fraction(&self, score: f64) -> f64 {
         let below = self.0.partition_point(|&quantile| f64::from(quantile) <= score);
@@ -56,17 +48,14 @@ impl InputScores {
         (low as f64 + (score - low_score) / (high - low_score)) / (Self::COUNT - 1) as f64
     }
 
-    /// The score above which a fraction of all inputs is; or, if `nested`, a fraction of all halves of codes,
-    /// where a lower half counts if the score is [`LOWER_HALF`] times as great.
-    pub fn threshold(&self, fraction: f64, nested: bool) -> f32 {
-        if !nested {
-            return self.quantile(1.0 - fraction) as f32;
-        }
+    /// The score above which a fraction of all halves of codes is, where a lower half counts if the score is
+    /// [`LOWER_HALF`] times as great.
+    pub fn threshold(&self, fraction: f64) -> f32 {
         let live = |threshold: f64| {
             let lower = threshold * f64::from(LOWER_HALF);
             1.0 - (self.fraction(threshold) + self.fraction(lower)) / 2.0
         };
-        let (mut low, mut high) = (0.0, self.quantile(1.0));
+        let (mut low, mut high) = (0.0, f64::from(self.0[Self::COUNT - 1]));
         // as exact as an f32
         for _ in 0..40 {
             let middle = (low + high) / 2.0;
@@ -140,15 +129,11 @@ mod tests {
 
     #[test]
     fn thresholds_of_even_scores() {
-        for fraction in [0.01, 0.1, 0.25, 0.5, 0.9, 1.0] {
-            let threshold = f64::from(even().threshold(fraction, false));
-            assert!((threshold - (1.0 - fraction)).abs() < 1e-6, "{fraction}: {threshold}");
-        }
         // upper halves are live above t and lower ones above 9.2 t: (2 - 10.2 t) / 2 of all halves
         // while 9.2 t is below 1, and then (1 - t) / 2
         for (fraction, expected) in [(0.8, 0.4 / 10.2), (0.5, 1.0 / 10.2), (0.25, 0.5), (0.1, 0.8)]
         {
-            let threshold = f64::from(even().threshold(fraction, true));
+            let threshold = f64::from(even().threshold(fraction));
             assert!((threshold - expected).abs() < 1e-6, "{fraction}: {threshold}");
         }
     }

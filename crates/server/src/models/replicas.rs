@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_core::Stream;
-use pelton::{AsyncTokenStream, Error, GenerateOptions, Model, Prompt, Status, Token};
+use pelton::{AsyncTokenStream, EffortUse, Error, GenerateOptions, Model, Prompt, Status, Token};
 
 use super::balance::{self, Balance, Place, Prefix, Set};
 
@@ -56,9 +56,7 @@ impl Replicas {
                 others[i].summary().device
             ));
         }
-        let pays = |model: &Model| {
-            model.effort_fits() && model.effort_times().is_none_or(|[whole, less]| less < whole)
-        };
+        let pays = |model: &Model| matches!(model.effort_use(), Some(EffortUse::Runs { .. }));
         if models.iter().any(pays) && !models.iter().all(pays) {
             tracing::warn!("efforts below 1 are faster on some replicas only, and run there only");
         }

@@ -37,7 +37,7 @@ struct Queued {
     edits: Vec<(u32, u32, u32, Vec<u32>)>,
     wants: Vec<OwnWant>,
     repeat: u32,
-    /// The effort of each row, or none.
+    /// How much each row multiplies, or none.
     efforts: Vec<Effort>,
     hidden: OwnHidden,
     keeps_hidden: bool,
@@ -190,12 +190,12 @@ impl FakeExecutable {
                     input if n == 0 => input,
                     _ => Input::Sampled,
                 };
-                let effort = match queued.efforts.get(i) {
-                    Some(effort) if !effort.is_full() => mix(3, effort.bits()),
+                let level = match queued.efforts.get(i) {
+                    Some(level) if !level.is_full() => mix(3, level.bits()),
                     _ => 0,
                 };
                 let adapters = self.adapters[row.slot as usize];
-                let mode = self.mode(queued.phase, i, chunk.1) ^ adapters ^ effort;
+                let mode = self.mode(queued.phase, i, chunk.1) ^ adapters ^ level;
                 self.run_row(row.slot as usize, position, input, mode);
                 self.run_hidden(&Row { position, ..*row }, i, &given);
             }

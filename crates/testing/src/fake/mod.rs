@@ -20,8 +20,8 @@ mod wants;
 use std::sync::Arc;
 
 use pelton_graph::{
-    Adapters, Backend, Error, Executable, Limits, Needs, Op, OutputKind, Plan, Pooling, State,
-    Step, build,
+    Adapters, Backend, EffortForm, Error, Executable, Limits, Needs, Op, OutputKind, Plan, Pooling,
+    State, Step, build,
 };
 use pelton_weights::Checkpoint;
 
@@ -39,7 +39,7 @@ impl Backend for Fake {
         true
     }
 
-    fn has_effort(&self) -> bool {
+    fn has_effort(&self, _: EffortForm) -> bool {
         true
     }
 
@@ -123,7 +123,7 @@ pub fn plan(vocab: usize, context: usize, windows: &[Option<usize>]) -> (Plan, A
     let layers = windows.len();
     let spec = ModelSpec { vocab, context, layers, ..ModelSpec::default() };
     let checkpoint = spec.checkpoint();
-    let mut plan = build(&checkpoint).unwrap().with_effort().unwrap();
+    let mut plan = build(&checkpoint).unwrap().with_effort(&|_| true);
     plan.groups = windows.iter().map(|&window| pelton_graph::CacheGroup { window }).collect();
     for (group, cache) in plan.caches.iter_mut().enumerate() {
         cache.group = group;

@@ -75,7 +75,7 @@ impl Builder {
             exit: Vec::new(),
             encoder: None,
             host: Vec::new(),
-            effort: Default::default(),
+            marks: Default::default(),
             output: OutputKind::Logits,
             logits: BufferId(0),
         };
@@ -98,7 +98,7 @@ impl Builder {
             rows,
             row_len,
             part: None,
-            effort: false,
+            marked: false,
         });
         self.values.push(values);
         WeightId(id)

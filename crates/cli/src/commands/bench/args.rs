@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["streams", "depth"])]
     pub(super) speculation: bool,
     /// Decode at each of these efforts, separated by commas, in turn: each run has all of them. They stand in
-    /// place of the effort of --effort, whose keys hold
+    /// place of the level of the load, whose keys hold
     #[arg(long, value_name = "E", value_delimiter = ',', 
           conflicts_with_all = ["streams", "speculation"])]
     pub(super) efforts: Option<Vec<EffortLevel>>,

@@ -83,7 +83,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let prompts = args.prompt.as_deref().unwrap_or(&[512]).iter().map(|&n| Test::Prompt(n));
     let efforts = match &args.efforts {
         Some(efforts) => efforts.clone(),
-        None => vec![args.load.effort.level().unwrap_or_default()],
+        None => vec![args.load.effort_level()],
     };
     let decodes = args.tokens.as_deref().unwrap_or(&[128]).iter();
     let decodes = decodes.flat_map(|&n| efforts.iter().map(move |&e| Test::Decode(n, e)));

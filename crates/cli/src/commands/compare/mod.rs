@@ -82,7 +82,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let [a, b] = models;
     let mut sessions = [a.into_session()?, b.into_session()?];
     for session in &mut sessions {
-        session.set_effort(args.load.effort.level().unwrap_or_default())?;
+        session.set_effort(args.load.effort_level())?;
     }
     let bar = Progress::new("{bar:32} window {pos} of {len}, {eta} left", windows as u64);
     let mut scores = Vec::new();

@@ -83,7 +83,7 @@ impl Subject {
     }
 }
 
-fn effort(fraction: f64) -> Effort {
+fn level(fraction: f64) -> Effort {
     Effort::new(fraction).unwrap()
 }
 
@@ -102,10 +102,10 @@ fn product(isa: Isa, matrix: &Buckets, selections: &Selections, parts: usize) ->
     out
 }
 
-fn select(matrix: &Buckets, x: &[f32], effort: Effort) -> Selections {
+fn select(matrix: &Buckets, x: &[f32], level: Effort) -> Selections {
     let selections = Selections::new(1, matrix.cols(), 1);
     // SAFETY: one thread.
-    unsafe { selections.select(0, 0, matrix, x, effort) };
+    unsafe { selections.select(0, 0, matrix, x, level) };
     selections
 }
 
@@ -125,8 +125,8 @@ fn products_of_selected_ranks() {
                 let matrix = subject.buckets(ranks, 2);
                 assert_eq!(matrix.unit, subject.unit);
                 for e in [1.0, 0.5, 0.25, 0.05] {
-                    let selections = select(&matrix, &x, effort(e));
-                    let cutoff = cutoff(&matrix, &x, effort(e), &mut Vec::new());
+                    let selections = select(&matrix, &x, level(e));
+                    let cutoff = cutoff(&matrix, &x, level(e), &mut Vec::new());
                     assert_eq!(cutoff.is_none(), e == 1.0);
                     // means are in units
                     let (sums, magnitude, count) = subject.expected(&x, cutoff, ranks);
@@ -149,7 +149,7 @@ fn products_of_selected_ranks() {
     }
 }
 
-/// The original leaves out products below the smallest probe, at any effort.
+/// The original leaves out products below the smallest probe, at any level.
 #[test]
 fn effort_1_has_all_weights() {
     let mut random = Random::new(2);
@@ -186,7 +186,7 @@ fn cutoffs_are_exact_order_statistics_of_probes() {
             matrix.probes.iter().map(|&(i, weight)| (x[i as usize] * weight).abs()).collect();
         sorted.sort_by(f32::total_cmp);
         for e in [0.9, 0.5, 0.1, 1e-9] {
-            let found = cutoff(&matrix, &x, effort(e), &mut Vec::new());
+            let found = cutoff(&matrix, &x, level(e), &mut Vec::new());
             assert_eq!(found, Some(sorted[(4095.0 * (1.0 - e)) as usize]), "{e}");
         }
     }
@@ -204,7 +204,7 @@ fn fractions_are_those_of_the_effort() {
         x[4096..].iter_mut().for_each(|x| *x *= late);
         for e in [0.8, 0.5, 0.25, 0.1] {
             // SAFETY: one thread.
-            let found = unsafe { select(&matrix, &x, effort(e)).fraction(0, &matrix) };
+            let found = unsafe { select(&matrix, &x, level(e)).fraction(0, &matrix) };
             // the mean of a rank varies less than the weights that are probed
             assert!((found - e).abs() < 0.04, "{found} for {e}");
         }
@@ -313,7 +313,7 @@ fn activations_that_are_no_numbers() {
         let matrix = subject.buckets(BUCKET, 1);
         let mut x = random.normals(64, 0.0, 1.0);
         x[7] = wrong;
-        let found = product(Isa::detect(), &matrix, &select(&matrix, &x, effort(0.5)), 1);
+        let found = product(Isa::detect(), &matrix, &select(&matrix, &x, level(0.5)), 1);
         assert!(found.iter().all(|value| !value.is_finite()), "{wrong}");
     }
 }

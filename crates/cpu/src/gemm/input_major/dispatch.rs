@@ -2,18 +2,13 @@
 
 use std::ops::Range;
 
-use pelton_graph::Phase;
-use pelton_quant::DType;
-
 use super::super::activations::ActivationKind;
-use super::super::formats::{Q4_0, Q4_1, Q4K, Q5K, Q6K, Q8_0};
 use super::super::scratch;
 use super::super::tile::BLOCK;
-use super::coded::{BlockAt, Coded, NestedQ8_0, RUN};
-use super::columns::{self, BF16, Column, F16, F32, PARTIAL};
+use super::coded::{BlockAt, RUN};
 use super::layout::{OUTPUT_ALIGN, SLAB};
 use super::lines::Lines;
-use super::live::{CHUNK, LiveBlock};
+use super::live::LiveBlock;
 use super::sweeps::{Places, one_block};
 use super::task::{Task, slabs, store};
 #[cfg(target_arch = "x86_64")]
@@ -39,7 +34,7 @@ pub unsafe fn multiply(isa: Isa, task: &Task<'_>, outputs: Range<usize>) {
     }
     assert!(outputs.end <= matrix.rows, "outputs beyond the matrix");
     assert!(outputs.start.is_multiple_of(OUTPUT_ALIGN), "outputs begin inside of a run");
-    assert_eq!(activations.kind(), ActivationKind::of(matrix.dtype), "activations of another kind");
+    assert_eq!(activations.kind(), ActivationKind::I8, "activations of another kind");
     let most = live.iter().max().map_or(0, |&row| row as usize + 1);
     assert!(activations.has_room(most, matrix.cols), "more than the activations have room for");
     assert!(output.stride >= matrix.rows, "results of different rows overlap");
@@ -93,36 +88,13 @@ unsafe fn avx512_vnni(task: &Task<'_>, outputs: Range<usize>) {
 /// As for [`multiply`].
 #[inline(always)]
 unsafe fn run<S: Lines>(task: &Task<'_>, outputs: Range<usize>) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match task.matrix.dtype {
-            _ if task.matrix.is_nested() => coded::<S, NestedQ8_0>(task, outputs),
-            DType::Q4_0 => coded::<S, Q4_0>(task, outputs),
-            DType::Q4_1 => coded::<S, Q4_1>(task, outputs),
-            DType::Q8_0 => coded::<S, Q8_0>(task, outputs),
-            DType::Q4_K => coded::<S, Q4K>(task, outputs),
-            DType::Q5_K => coded::<S, Q5K>(task, outputs),
-            DType::Q6_K => coded::<S, Q6K>(task, outputs),
-            DType::F16 => floats_of_phase::<S, F16>(task, outputs),
-            DType::BF16 => floats_of_phase::<S, BF16>(task, outputs),
-            DType::F32 => floats_of_phase::<S, F32>(task, outputs),
-            // `InputMajor::new` makes no other
-            _ => {}
-        }
-    }
-}
-
-/// # Safety
-/// As for [`multiply`].
-#[inline(always)]
-unsafe fn coded<S: Lines, K: Coded>(task: &Task<'_>, outputs: Range<usize>) {
     let (lists, first) = task.lists;
     for (i, &row) in task.live.iter().enumerate() {
         let blocks = lists.blocks(first + i);
         // SAFETY: the caller's promise.
         unsafe {
             let block = |i: usize| &*blocks.add(i);
-            one_row::<S, K>(task, row as usize, &block, outputs.clone());
+            one_row::<S>(task, row as usize, &block, outputs.clone());
         }
     }
 }
@@ -130,7 +102,7 @@ unsafe fn coded<S: Lines, K: Coded>(task: &Task<'_>, outputs: Range<usize>) {
 /// # Safety
 /// As for [`multiply`].
 #[inline(always)]
-unsafe fn one_row<'l, S: Lines, K: Coded>(
+unsafe fn one_row<'l, S: Lines>(
     task: &Task<'_>,
     row: usize,
     inputs: &impl Fn(usize) -> &'l LiveBlock,
@@ -144,15 +116,13 @@ unsafe fn one_row<'l, S: Lines, K: Coded>(
         sums.fill(0.0);
         // SAFETY: the caller's promise; there are a sum and two integers for each output of the part.
         unsafe {
-            let place = |block: usize| {
-                Places::new::<K>(BlockAt::new::<K>(slab, width, block), inputs(block))
-            };
+            let place = |block: usize| Places::new(BlockAt::new(slab, width, block), inputs(block));
             let runs = part.start / RUN..part.end / RUN;
             let mut at = place(0);
             for block in 0..blocks {
                 let next = (block + 1 < blocks).then(|| place(block + 1));
                 let memory = [sums.as_mut_ptr(), integers.as_mut_ptr()];
-                one_block::<S, K>(&at, inputs(block), runs.clone(), memory, next.as_ref());
+                one_block::<S>(&at, inputs(block), runs.clone(), memory, next.as_ref());
                 if let Some(next) = next {
                     at = next;
                 }
@@ -161,77 +131,4 @@ unsafe fn one_row<'l, S: Lines, K: Coded>(
         }
     }
     scratch::free(memory);
-}
-
-/// # Safety
-/// As for [`multiply`].
-#[inline(always)]
-unsafe fn floats_of_phase<S: Lines, E: Column>(task: &Task<'_>, outputs: Range<usize>) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match task.activations.phase() {
-            Phase::Prompt | Phase::Mixed { .. } | Phase::Encode => floats::<S, E>(task, outputs),
-            Phase::Decode => floats_of_decoding::<S, E>(task, outputs),
-        }
-    }
-}
-
-/// The sums of rows of decoding: run by run of the outputs, and row by row.
-///
-/// # Safety
-/// As for [`multiply`].
-#[inline(always)]
-unsafe fn floats_of_decoding<S: Lines, E: Column>(task: &Task<'_>, outputs: Range<usize>) {
-    let Task { matrix, live, lists: (lists, of), .. } = task;
-    let mut memory = scratch::alloc(PARTIAL * RUN * size_of::<f32>());
-    for (slab, width, first, part) in slabs(matrix, outputs.clone()) {
-        let stride = width * E::BYTES;
-        for (run, (i, &row)) in
-            part.step_by(RUN).flat_map(|run| live.iter().enumerate().map(move |row| (run, row)))
-        {
-            let partial = &mut memory[..PARTIAL * RUN];
-            partial.fill(0.0);
-            for chunk in 0..matrix.cols.div_ceil(CHUNK) {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let (columns, from) = (lists.columns(of + i, chunk), slab.add(run * E::BYTES));
-                    columns::add_to_lanes::<S, E>(from, stride, columns, partial.as_mut_ptr());
-                }
-            }
-            // SAFETY: the caller's promise; there are as many partial sums.
-            unsafe {
-                columns::sum_lanes::<S>(partial.as_mut_ptr());
-                store(&task.output, row as usize, first + run, outputs.end, &partial[..RUN]);
-            }
-        }
-    }
-    scratch::free(memory);
-}
-
-/// # Safety
-/// As for [`multiply`].
-#[inline(always)]
-unsafe fn floats<S: Lines, E: Column>(task: &Task<'_>, outputs: Range<usize>) {
-    let Task { matrix, live, lists: (lists, of), .. } = task;
-    for (slab, width, first, part) in slabs(matrix, outputs.clone()) {
-        for (i, &row) in live.iter().enumerate() {
-            let mut totals = scratch::alloc(SLAB * size_of::<f32>());
-            totals[..part.len()].fill(0.0);
-            for chunk in 0..matrix.cols.div_ceil(CHUNK) {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let live = lists.columns(of + i, chunk);
-                    let from = slab.add(part.start * E::BYTES);
-                    let stride = width * E::BYTES;
-                    columns::one_chunk::<S, E>(from, stride, part.len(), live, totals.as_mut_ptr());
-                }
-            }
-            let totals_of = &totals[..part.len()];
-            // SAFETY: as above.
-            unsafe {
-                store(&task.output, row as usize, first + part.start, outputs.end, totals_of);
-            }
-            scratch::free(totals);
-        }
-    }
 }

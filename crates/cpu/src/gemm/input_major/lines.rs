@@ -13,13 +13,6 @@ pub(super) trait Lines: Vectors {
     /// Interleaves the bytes of four vectors: lane `4 l + i` of vector `k` holds byte
     /// `16 l + 4 k + i` of each of them, in their order.
     unsafe fn interleave(lines: [Self::I; 4]) -> [Self::I; 4];
-    /// The upper bits of the bytes of segment `segment` of 64 bytes: `2 BITS` for each, from
-    /// `16 BITS` bytes.
-    unsafe fn upper<const BITS: usize>(from: *const u8, segment: usize) -> Self::I;
-    /// `LANES` unsigned bytes as f32.
-    unsafe fn u8_to_f32(from: *const u8) -> Self::F;
-    /// `LANES` signed bytes as f32.
-    unsafe fn i8_to_f32(from: *const u8) -> Self::F;
 
     /// Vectors of the sums that [`add_nibbles`](Self::add_nibbles) adds to.
     const SUMS_OF_NIBBLES: usize = 8;
@@ -89,25 +82,5 @@ impl Lines for Portable8 {
                 i32::from_le_bytes(std::array::from_fn(|line| byte(line, at)))
             })
         })
-    }
-    #[inline(always)]
-    unsafe fn upper<const BITS: usize>(from: *const u8, segment: usize) -> Self::I {
-        let byte = |i: usize| {
-            let place = 32 * segment + i;
-            let shift = 2 * BITS * (place / (16 * BITS));
-            // SAFETY: the caller's promise.
-            unsafe { *from.add(place % (16 * BITS)) >> shift & ((1 << (2 * BITS)) - 1) as u8 }
-        };
-        std::array::from_fn(|lane| i32::from_le_bytes(std::array::from_fn(|i| byte(4 * lane + i))))
-    }
-    #[inline(always)]
-    unsafe fn u8_to_f32(from: *const u8) -> Self::F {
-        // SAFETY: the caller's promise.
-        unsafe { elements(from, |[byte]| f32::from(byte)) }
-    }
-    #[inline(always)]
-    unsafe fn i8_to_f32(from: *const u8) -> Self::F {
-        // SAFETY: the caller's promise.
-        unsafe { elements(from, |[byte]| f32::from(byte as i8)) }
     }
 }

@@ -18,16 +18,3 @@ pub(super) fn mask(x: &[f32], norms: &[f32], factor: f32, least: u32) -> u32 {
     }
     mask
 }
-
-/// The indices of the inputs of `x` `[cols]` that are live, in ascending order; with `nested` also those of the
-/// lower halves, `cols + i` of input `i`.
-pub fn live_inputs(x: &[f32], norms: &[f32], least: u32, nested: bool) -> Vec<usize> {
-    let of = |factor: f32, first: usize| {
-        let is_live = move |(i, (x, norm)): (usize, (&f32, &f32))| {
-            let is_live = mask(&[*x], &[*norm], factor, least) != 0;
-            is_live.then_some(first + i)
-        };
-        x.iter().zip(norms).enumerate().filter_map(is_live)
-    };
-    of(1.0, 0).chain(of(OF_LOWER, x.len()).filter(|_| nested)).collect()
-}

@@ -6,41 +6,36 @@
 
 use std::ops::Range;
 
-use super::super::tile::Coding;
-use super::super::vectors::Codes;
-use super::coded::{BlockAt, Coded, LineSegment, RUN};
+use super::coded::{BlockAt, LineSegment, RUN};
+use super::layout::line;
 use super::lines::Lines;
-use super::live::{LiveBlock, Lower};
-use super::nested;
+use super::live::LiveBlock;
 use crate::memory::prefetch::{Level, prefetch};
 
 /// Bytes of the lines that lie between those that are prefetched and those that are multiplied, at least.
 const BYTES_AHEAD: usize = 8 << 10;
 /// The sweeps between them, at least.
 const SWEEPS_AHEAD: usize = 2;
+/// The mean of the lower halves that are not read.
+const MEAN: f32 = 7.5;
 
-/// The lines of a block that a row is multiplied with, in two parts. The parts are the two halves
-/// of a block that has scales for each, upper and lower halves of codes, or all and none.
+/// The lines of a block that a row is multiplied with: of upper halves, and of lower ones.
 #[derive(Clone, Copy)]
 pub(super) struct Places {
     at: BlockAt,
     /// Bytes from the block's first line to that of each input.
     lines: [u32; 32],
-    /// Groups of each part.
+    /// Groups of each half.
     groups: [usize; 2],
 }
 
 impl Places {
     /// The lines of `inputs` in the block `at`.
     #[inline(always)]
-    pub(super) fn new<K: Coded>(at: BlockAt, inputs: &LiveBlock) -> Self {
-        let line = K::FIELDS.line(at.outputs) as u32;
+    pub(super) fn new(at: BlockAt, inputs: &LiveBlock) -> Self {
+        let line = line(at.outputs) as u32;
         let lines = std::array::from_fn(|i| u32::from(inputs.lines[i] & 31) * line);
-        let mut groups = inputs.groups();
-        if K::NESTED {
-            groups[1] = inputs.lower().groups;
-        }
-        Self { at, lines, groups }
+        Self { at, lines, groups: inputs.groups() }
     }
 
     /// Sweeps of the block.
@@ -49,56 +44,35 @@ impl Places {
         self.groups[0] + self.groups[1]
     }
 
-    /// The part of a sweep, and its group of inputs.
+    /// The half of a sweep, and its group of inputs.
     #[inline(always)]
-    fn group<K: Coded>(&self, sweep: usize) -> (usize, usize) {
+    fn group(&self, sweep: usize) -> (usize, usize) {
         match sweep.checked_sub(self.groups[0]) {
-            Some(group) if K::NESTED => (1, group),
-            Some(_) => (1, sweep),
+            Some(group) => (1, group),
             None => (0, sweep),
         }
     }
 
-    /// The first line of a part.
-    #[inline(always)]
-    fn first_line<K: Coded>(&self, part: usize) -> *const u8 {
-        let lower = if K::NESTED && part == 1 { 32 * K::FIELDS.line(self.at.outputs) } else { 0 };
-        self.at.lines.wrapping_add(lower)
-    }
-
     /// Prefetches the lines of a run for some sweeps.
     #[inline(always)]
-    fn prefetch_lines<K: Coded>(&self, sweeps: Range<usize>, run: usize) {
-        let (fields, lines) = (&K::FIELDS, self.lines.as_chunks::<4>().0);
+    fn prefetch_lines(&self, sweeps: Range<usize>, run: usize) {
+        let lines = self.lines.as_chunks::<4>().0;
         for sweep in sweeps.start..sweeps.end.min(self.sweeps()) {
-            let (part, group) = self.group::<K>(sweep);
-            let of_run = fields.line(RUN);
-            let from = self.first_line::<K>(part).wrapping_add(run * of_run);
-            for line in lines[group & 7] {
-                for byte in (0..of_run).step_by(64) {
-                    prefetch(from.wrapping_add(line as usize + byte), Level::First);
-                }
-            }
-            // several runs of upper bits are in a cache line
-            let of_run = fields.upper(RUN);
-            if !K::NESTED && of_run > 0 && (run * of_run).is_multiple_of(64) {
-                let upper = 32 * fields.line(self.at.outputs) + run * of_run;
-                for line in lines[group & 7] {
-                    let line = line as usize * fields.upper_bits / fields.line_bits;
-                    prefetch(self.at.lines.wrapping_add(upper + line), Level::First);
+            let (half, group) = self.group(sweep);
+            let from = self.at.first_line(half).wrapping_add(run * line(RUN));
+            for of in lines[group & 7] {
+                for byte in (0..line(RUN)).step_by(64) {
+                    prefetch(from.wrapping_add(of as usize + byte), Level::First);
                 }
             }
         }
     }
 
-    /// Prefetches the fields of a run.
+    /// Prefetches the scales of a run.
     #[inline(always)]
-    fn prefetch_fields<K: Coded>(&self, run: usize) {
-        // fields of two bytes lie 256 bytes a run apart, others 128
-        for byte in (0..K::FIELDS.block_head * RUN).step_by(64) {
-            let field = byte / (2 * RUN);
-            let from = field * 2 * self.at.outputs + run * 2 * RUN + byte % (2 * RUN);
-            prefetch(self.at.fields.wrapping_add(from), Level::First);
+    fn prefetch_scales(&self, run: usize) {
+        for byte in (0..2 * RUN).step_by(64) {
+            prefetch(self.at.scales.wrapping_add(run * 2 * RUN + byte), Level::First);
         }
     }
 }
@@ -110,31 +84,30 @@ impl Places {
 /// The block exists, the instructions of `S` too, and `sums` has a value for each output of the
 /// runs, from the first on; `integers` has two.
 #[inline(always)]
-pub(super) unsafe fn one_block<S: Lines, K: Coded>(
+pub(super) unsafe fn one_block<S: Lines>(
     places: &Places,
     inputs: &LiveBlock,
     runs: Range<usize>,
     [sums, integers]: [*mut f32; 2],
     next: Option<&Places>,
 ) {
-    let (all, block, lower) = (places.sweeps(), &inputs.block, inputs.lower());
-    let ahead = (BYTES_AHEAD / (4 * K::FIELDS.line(RUN * runs.len()))).max(SWEEPS_AHEAD);
-    let parts = [integers, integers.wrapping_add(runs.len() * RUN)];
-    let used = if K::Coding::HALVES || K::NESTED { 2 } else { 1 };
-    for (part, to) in parts.iter().enumerate().take(used) {
-        if places.groups[part] > 0 {
+    let all = places.sweeps();
+    let ahead = (BYTES_AHEAD / (4 * line(RUN * runs.len()))).max(SWEEPS_AHEAD);
+    let halves = [integers, integers.wrapping_add(runs.len() * RUN)];
+    for (half, to) in halves.iter().enumerate() {
+        if places.groups[half] > 0 {
             continue;
         }
         for vector in 0..runs.len() * RUN / S::LANES {
             // SAFETY: the caller's promise.
             unsafe {
-                let start = S::f32_of_bits(start::<S, K>(inputs, part));
-                S::store(start, to.add(vector * S::LANES));
+                let start = S::start_of_nibbles(-inputs.sum_of(half));
+                S::store(S::f32_of_bits(start), to.add(vector * S::LANES));
             }
         }
     }
     for sweep in 0..all {
-        let (part, group) = places.group::<K>(sweep);
+        let (half, group) = places.group(sweep);
         let later = sweep + ahead;
         let (of, later) = if all < ahead {
             let of_next = next.map_or(0, Places::sweeps);
@@ -144,64 +117,32 @@ pub(super) unsafe fn one_block<S: Lines, K: Coded>(
         } else {
             (next, later - all..later - all + 1)
         };
-        let is_last_lower = K::NESTED && part == 1 && group + 1 == lower.groups;
+        let is_last_lower = half == 1 && group + 1 == places.groups[1];
         // SAFETY: the caller's promise; of the activations the first groups are read.
         unsafe {
             let x = match is_last_lower {
-                true => lower.last,
-                false => (&raw const block.codes).cast::<[i8; 4]>().add(group).read(),
+                true => inputs.last_lower,
+                false => (&raw const inputs.codes).cast::<[i8; 4]>().add(group).read(),
             };
-            let is_first = sweep == if part == 0 { 0 } else { places.groups[0] };
-            let start = is_first.then(|| start::<S, K>(inputs, part));
-            let mut to = parts[part];
+            let is_first = sweep == if half == 0 { 0 } else { places.groups[0] };
+            let start = is_first.then(|| S::start_of_nibbles(-inputs.sum_of(half)));
+            let mut to = halves[half];
             for run in runs.clone() {
                 if let Some(of) = of {
-                    of.prefetch_lines::<K>(later.clone(), run);
+                    of.prefetch_lines(later.clone(), run);
                 }
                 if let Some(next) = next.filter(|_| sweep == 0) {
-                    next.prefetch_fields::<K>(run);
+                    next.prefetch_scales(run);
                 }
-                for segment in 0..LineSegment::<S, K>::COUNT {
-                    add::<S, K>(places, (part, group), &x, run, segment, start, to);
-                    to = to.add(LineSegment::<S, K>::VECTORS * S::LANES);
+                for segment in 0..LineSegment::<S>::COUNT {
+                    add::<S>(places, (half, group), &x, run, segment, start, to);
+                    to = to.add(LineSegment::<S>::VECTORS * S::LANES);
                 }
             }
         }
     }
     // SAFETY: the caller's promise.
-    unsafe { scale::<S, K>(&places.at, inputs, runs, sums, parts) }
-}
-
-/// The start of the integer sums of a part: the offset of the codes.
-///
-/// # Safety
-/// The instructions of `S` exist.
-#[inline(always)]
-unsafe fn start<S: Lines, K: Coded>(inputs: &LiveBlock, part: usize) -> S::I {
-    let block = &inputs.block;
-    // SAFETY: the caller's promise.
-    unsafe {
-        if LineSegment::<S, K>::PLAIN {
-            return S::start_of_nibbles(-codes::<K>(inputs, part));
-        }
-        let zero = match K::Coding::CODES {
-            Codes::I8 => S::I8_ZERO,
-            _ => K::Coding::ZERO,
-        };
-        let minus = match K::Coding::HALVES {
-            true => &block.minus_half_pairs[part],
-            false => &block.minus_pairs,
-        };
-        zero.map_or(S::splat_i(0), |zero| S::offset(minus, zero))
-    }
-}
-
-/// The sum of the codes of the activations of a part, which has no halves.
-#[inline(always)]
-fn codes<K: Coded>(inputs: &LiveBlock, part: usize) -> i32 {
-    let [even, odd] = inputs.block.minus_pairs.map(i32::from);
-    let left_out = if K::NESTED && part == 1 { inputs.lower().left_out } else { 0 };
-    -even - odd - left_out
+    unsafe { scale::<S>(&places.at, inputs, runs, sums, halves) }
 }
 
 /// Adds the integer products of a segment of four lines to their sums, or to `start`.
@@ -209,9 +150,9 @@ fn codes<K: Coded>(inputs: &LiveBlock, part: usize) -> i32 {
 /// # Safety
 /// As for [`one_block`].
 #[inline(always)]
-unsafe fn add<S: Lines, K: Coded>(
+unsafe fn add<S: Lines>(
     places: &Places,
-    (part, group): (usize, usize),
+    (half, group): (usize, usize),
     x: &[i8; 4],
     run: usize,
     segment: usize,
@@ -220,136 +161,78 @@ unsafe fn add<S: Lines, K: Coded>(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        let lines = places.lines.as_chunks::<4>().0[group & 7];
-        let count = if LineSegment::<S, K>::PLAIN {
-            S::SUMS_OF_NIBBLES
-        } else {
-            LineSegment::<S, K>::VECTORS
-        };
         let mut sums = [start.unwrap_or(S::splat_i(0)); 8];
         if start.is_none() {
-            for (i, sum) in sums[..count].iter_mut().enumerate() {
+            for (i, sum) in sums[..S::SUMS_OF_NIBBLES].iter_mut().enumerate() {
                 *sum = S::load(to.add(i * S::LANES).cast_const().cast());
             }
         }
-        if LineSegment::<S, K>::PLAIN {
-            let from = places.first_line::<K>(part).add(LineSegment::<S, K>::place(run, segment));
-            let [a, b, c, d] = lines;
-            let line = |line: u32| from.add(line as usize);
-            let lines = [S::load(line(a)), S::load(line(b)), S::load(line(c)), S::load(line(d))];
-            S::add_nibbles(lines, x, &mut sums);
-        } else if !LineSegment::<S, K>::NIBBLES {
-            let from = places.at.lines.add(LineSegment::<S, K>::place(run, segment));
-            let [a, b, c, d] = lines;
-            let line = |line: u32| from.add(line as usize);
-            let lines = [S::load(line(a)), S::load(line(b)), S::load(line(c)), S::load(line(d))];
-            add_bytes::<S>(K::Coding::CODES, lines, x, &mut sums);
-        } else {
-            let codes = LineSegment::<S, K>::codes(&places.at, lines, run, segment);
-            for k in 0..8 {
-                let sum = &mut sums[k];
-                let code = &raw const codes[k];
-                [[*sum]] = S::dot::<1, 1, 1>(K::Coding::CODES, [code], [x.as_ptr()], [*sum]);
-            }
-        }
-        for (i, sum) in sums[..count].iter().enumerate() {
+        let from = places.at.first_line(half).add(LineSegment::<S>::place(run, segment));
+        let [a, b, c, d] = places.lines.as_chunks::<4>().0[group & 7];
+        let line = |line: u32| from.add(line as usize);
+        let lines = [S::load(line(a)), S::load(line(b)), S::load(line(c)), S::load(line(d))];
+        S::add_nibbles(lines, x, &mut sums);
+        for (i, sum) in sums[..S::SUMS_OF_NIBBLES].iter().enumerate() {
             S::store(S::f32_of_bits(*sum), to.add(i * S::LANES));
         }
     }
 }
 
-/// Adds the products of four activations with the bytes of four lines to the first four sums. Indices that are
-/// known keep the vectors in registers.
+/// The integer sums of a half of a segment, in the order of [`LineSegment::output`].
 ///
 /// # Safety
-/// The instructions of `S` exist.
+/// As for [`one_block`]; `from` are the half's sums of the segment.
 #[inline(always)]
-unsafe fn add_bytes<S: Lines>(codes: Codes, lines: [S::I; 4], x: &[i8; 4], sums: &mut [S::I; 8]) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let all = S::interleave(lines);
-        for k in 0..4 {
-            let code = S::from_i8(all[k]);
-            let sum = &mut sums[k];
-            [[*sum]] = S::dot::<1, 1, 1>(codes, [&raw const code], [x.as_ptr()], [*sum]);
-        }
-    }
-}
-
-/// The integer sums of a part of a segment, in the order of [`LineSegment::output`].
-///
-/// # Safety
-/// As for [`one_block`]; `from` are the part's sums of the segment.
-#[inline(always)]
-unsafe fn found<S: Lines, K: Coded>(
-    from: *const f32,
-    inputs: &LiveBlock,
-    part: usize,
-) -> [S::I; 8] {
+unsafe fn found<S: Lines>(from: *const f32, inputs: &LiveBlock, half: usize) -> [S::I; 8] {
     // SAFETY: the caller's promise.
     unsafe {
         let mut sums = [S::splat_i(0); 8];
-        for (i, sum) in sums[..LineSegment::<S, K>::VECTORS].iter_mut().enumerate() {
+        for (i, sum) in sums.iter_mut().enumerate() {
             *sum = S::load(from.add(i * S::LANES).cast());
         }
-        if LineSegment::<S, K>::PLAIN {
-            sums = S::widen_nibbles(sums);
-            // those are sums with codes less 8
-            if K::Coding::ZERO.is_none() && !(K::NESTED && part == 0) {
-                let rest = S::splat_i(codes::<K>(inputs, part) << 3);
-                for sum in &mut sums {
-                    *sum = S::add_i(*sum, rest);
-                }
+        sums = S::widen_nibbles(sums);
+        if half == 1 {
+            // those are sums with lower halves less 8
+            let rest = S::splat_i(inputs.sum_of(half) << 3);
+            for sum in &mut sums {
+                *sum = S::add_i(*sum, rest);
             }
         }
         sums
     }
 }
 
-/// Adds the integer sums of a block, scaled, to the sums of the outputs.
+/// Adds the integer sums of a block, scaled, to the sums of the outputs. They are exact in f32, so that a row with
+/// all halves gets the results of Q8_0.
 ///
 /// # Safety
 /// As for [`one_block`].
 #[inline(always)]
-unsafe fn scale<S: Lines, K: Coded>(
+unsafe fn scale<S: Lines>(
     at: &BlockAt,
     inputs: &LiveBlock,
     runs: Range<usize>,
     sums: *mut f32,
-    parts: [*mut f32; 2],
+    halves: [*mut f32; 2],
 ) {
-    let (block, Lower { left_out, .. }) = (&inputs.block, inputs.lower());
-    let vectors = LineSegment::<S, K>::VECTORS;
+    let left_out = MEAN * inputs.left_out as f32;
     let mut place = 0;
     // SAFETY: the caller's promise.
     unsafe {
         for run in runs.clone() {
-            for segment in 0..LineSegment::<S, K>::COUNT {
-                let first = found::<S, K>(parts[0].add(place), inputs, 0);
-                let second = match K::Coding::HALVES || K::NESTED {
-                    true => found::<S, K>(parts[1].add(place), inputs, 1),
-                    false => first,
-                };
-                for vector in 0..vectors {
-                    let output = LineSegment::<S, K>::output(segment, vector);
-                    let [scale, min] = K::scales::<S>(at, run * RUN + output);
+            for segment in 0..LineSegment::<S>::COUNT {
+                let [upper, lower] =
+                    [0, 1].map(|half| found::<S>(halves[half].add(place), inputs, half));
+                for vector in 0..LineSegment::<S>::VECTORS {
+                    let output = LineSegment::<S>::output(segment, vector);
                     let to = sums.add((run - runs.start) * RUN + output);
-                    let product = if K::NESTED {
-                        S::mul(nested::join::<S>(first[vector], second[vector], left_out), scale[0])
-                    } else if K::Coding::HALVES {
-                        let product = S::mul(S::to_f32(first[vector]), scale[0]);
-                        S::fma(S::to_f32(second[vector]), scale[1], product)
-                    } else {
-                        S::mul(S::to_f32(first[vector]), scale[0])
-                    };
+                    let codes = S::to_f32(S::add_i(S::shl(upper[vector], 4), lower[vector]));
+                    let codes = S::fma(codes, S::splat(1.0), S::splat(left_out));
+                    let product = S::mul(codes, at.scale::<S>(run * RUN + output));
                     let sum = S::load_f32(to.cast_const().cast());
-                    let mut sum = S::fma(product, S::splat(block.scale), sum);
-                    if K::Coding::MIN {
-                        sum = S::fma(min[0], S::splat(block.sum), sum);
-                    }
-                    S::store(sum, to);
+                    S::store(S::fma(product, S::splat(inputs.scale), sum), to);
                 }
-                place += vectors * S::LANES;
+                place += LineSegment::<S>::VECTORS * S::LANES;
             }
         }
     }

@@ -25,32 +25,6 @@ impl<const VNNI: bool> Lines for Ymm<VNNI> {
             ]
         }
     }
-    #[inline(always)]
-    unsafe fn upper<const BITS: usize>(from: *const u8, segment: usize) -> __m256i {
-        // SAFETY: as above.
-        unsafe {
-            if BITS == 1 {
-                let bits = _mm256_broadcastsi128_si256(_mm_loadu_si128(from.cast()));
-                let first = 4 * segment as i64;
-                let shifts = _mm256_setr_epi64x(first, first, first + 2, first + 2);
-                _mm256_and_si256(_mm256_srlv_epi64(bits, shifts), _mm256_set1_epi8(3))
-            } else {
-                let bits = _mm256_loadu_si256(from.cast());
-                let shifts = _mm256_set1_epi64x(4 * segment as i64);
-                _mm256_and_si256(_mm256_srlv_epi64(bits, shifts), _mm256_set1_epi8(15))
-            }
-        }
-    }
-    #[inline(always)]
-    unsafe fn u8_to_f32(from: *const u8) -> __m256 {
-        // SAFETY: as above.
-        unsafe { _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()))) }
-    }
-    #[inline(always)]
-    unsafe fn i8_to_f32(from: *const u8) -> __m256 {
-        // SAFETY: as above.
-        unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from.cast()))) }
-    }
 
     // without VNNI pairs of products are sums of 16 bits, of outputs in the order that two lines have
     const SUMS_OF_NIBBLES: usize = if VNNI { 8 } else { 4 };
@@ -124,30 +98,5 @@ impl<const VNNI: bool> Lines for Zmm<VNNI> {
                 _mm512_unpackhi_epi16(ab_high, cd_high),
             ]
         }
-    }
-    #[inline(always)]
-    unsafe fn upper<const BITS: usize>(from: *const u8, _: usize) -> __m512i {
-        // SAFETY: as above.
-        unsafe {
-            if BITS == 1 {
-                let bits = _mm512_broadcast_i32x4(_mm_loadu_si128(from.cast()));
-                let shifts = _mm512_setr_epi64(0, 0, 2, 2, 4, 4, 6, 6);
-                _mm512_and_si512(_mm512_srlv_epi64(bits, shifts), _mm512_set1_epi8(3))
-            } else {
-                let bits = _mm512_broadcast_i64x4(_mm256_loadu_si256(from.cast()));
-                let shifts = _mm512_setr_epi64(0, 0, 0, 0, 4, 4, 4, 4);
-                _mm512_and_si512(_mm512_srlv_epi64(bits, shifts), _mm512_set1_epi8(15))
-            }
-        }
-    }
-    #[inline(always)]
-    unsafe fn u8_to_f32(from: *const u8) -> __m512 {
-        // SAFETY: as above.
-        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()))) }
-    }
-    #[inline(always)]
-    unsafe fn i8_to_f32(from: *const u8) -> __m512 {
-        // SAFETY: as above.
-        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()))) }
     }
 }

@@ -7,7 +7,7 @@ use pelton_place::Placement;
 use pelton_weights::Checkpoint;
 
 use super::{
-    super::effort::{self, Marked},
+    super::effort::Marked,
     planned::{Planned, plan_of},
 };
 use crate::{
@@ -21,9 +21,8 @@ pub(super) struct Placed {
     pub(super) checkpoint: Arc<Checkpoint>,
     pub(super) plan: Plan,
     pub(super) devices: Chosen,
-    /// The file of the calibration of its effort, and whether this load has measured it.
-    pub(super) effort_table: Option<PathBuf>,
-    pub(super) has_measured_effort: bool,
+    /// The file of its thresholds, and whether this load has measured them.
+    pub(super) thresholds: (Option<PathBuf>, bool),
 }
 
 impl Placed {
@@ -37,7 +36,7 @@ impl Placed {
         let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
         let marked = match built.zip(options.effort.as_ref()) {
             Some((built, effort)) => {
-                effort::with_effort((plan, built), checkpoint, backend, effort, options)?
+                Marked::new((plan, built), checkpoint, backend, effort, options)?
             }
             None => Marked::without(plan, Arc::new(checkpoint)),
         };
@@ -54,9 +53,10 @@ impl Placed {
         Self::of(Marked::without(plan, checkpoint), devices)
     }
 
-    fn of(Marked { plan, checkpoint, file, is_measured }: Marked, devices: Chosen) -> Self {
-        let (effort_table, has_measured_effort) = (file, is_measured);
-        Self { checkpoint, plan, devices, effort_table, has_measured_effort }
+    fn of(marked: Marked, devices: Chosen) -> Self {
+        let thresholds = marked.thresholds();
+        let Marked { plan, checkpoint, .. } = marked;
+        Self { checkpoint, plan, devices, thresholds }
     }
 }
 

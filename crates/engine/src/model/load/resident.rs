@@ -1,6 +1,6 @@
 //! A plan whose weights are on its devices, and what drafts for it.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use pelton_graph::{Executable, Limits, Plan, Weight};
 use pelton_place::{Placement, file_bytes};
@@ -8,7 +8,10 @@ use pelton_tokenizer::Tokenizer;
 use pelton_weights::Checkpoint;
 
 use super::{
-    super::{effort, efforts::Efforts, pays, value_plans, vocabulary},
+    super::{
+        effort::{LoadedEffort, load_or_whole},
+        value_plans, vocabulary,
+    },
     draft,
     placed::Placed,
 };
@@ -33,7 +36,7 @@ pub(super) struct Resident {
     pub(super) pooling: Pooling,
     /// Bytes of the weights, with those of the head.
     pub(super) weight_bytes: u64,
-    pub(super) efforts: Efforts,
+    pub(super) efforts: LoadedEffort,
     /// Whether rejected drafts can be taken back.
     pub(super) rolls_back: bool,
     /// The draft model, or the head.
@@ -64,7 +67,7 @@ impl Head {
 
 impl Resident {
     pub(super) fn new(placed: Placed, options: &LoadOptions) -> Result<Self, Error> {
-        let Placed { checkpoint, plan, devices, effort_table, has_measured_effort } = placed;
+        let Placed { checkpoint, plan, devices, thresholds } = placed;
         let tokenizer = tokenizer(&checkpoint)?;
         let tokens = tokenizer.as_deref().map_or(plan.vocab, vocabulary::used_tokens);
         let head = Head::new(&plan, &checkpoint, options)?;
@@ -73,15 +76,10 @@ impl Resident {
         value_plans::mention_pooling(&checkpoint, &plan, options);
         let sizes = (tokens, head.weights + head.caches);
         let load = |plan: &Plan| load(&devices, plan, &checkpoint, sizes, options);
-        let may_be_whole = effort::may_be_whole(options) && devices.backend.effort_bytes(&plan) > 0;
         let (plan, (limits, placement, mut executable), fits) =
-            effort::load_or_whole(plan, may_be_whole, load)?;
-        let efforts = efforts(
-            options,
-            (&plan, &limits),
-            &mut *executable,
-            (fits, effort_table, has_measured_effort),
-        )?;
+            load_or_whole(plan, devices.backend.as_ref(), options, load)?;
+        let marks = (&plan, &limits, fits);
+        let efforts = LoadedEffort::new(options, marks, thresholds, &mut *executable)?;
         // weights of a file that was cut meanwhile are zeros
         checkpoint.check_files()?;
         let runner = Runner::new(executable, checkpoint.files());
@@ -157,20 +155,4 @@ fn load(
     let executable = devices.backend.load(plan.clone(), checkpoint, limits.clone(), progress)?;
     table.stream_from = executable.pipeline().streams;
     Ok((limits, table, executable))
-}
-
-/// The efforts of requests: whether they pay is measured where passes overlap, which they do not on the CPU.
-fn efforts(
-    options: &LoadOptions,
-    (plan, limits): (&Plan, &Limits),
-    executable: &mut dyn Executable,
-    (fits, table, is_measured): (bool, Option<PathBuf>, bool),
-) -> Result<Efforts, Error> {
-    let level = effort::of_load(options)?;
-    let is_timed = options.effort.as_ref().is_some_and(|effort| !effort.always);
-    let times = match is_timed && executable.pipeline().depth > 1 && plan.has_effort() {
-        true => pays::times(executable, plan, limits, level)?,
-        false => None,
-    };
-    Ok(Efforts { level, fits, times, table, is_measured })
 }

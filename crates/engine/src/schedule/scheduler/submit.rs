@@ -58,7 +58,7 @@ impl<'a> Rows<'a> {
                 }
             }
         }
-        if efforts.iter().all(|effort| effort.is_full()) {
+        if efforts.iter().all(|one| one.is_full()) {
             efforts.clear();
         }
         Self { rows, efforts, wants, tables }

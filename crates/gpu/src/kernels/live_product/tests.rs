@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pelton_graph::Activation;
-use pelton_quant::decode;
+use pelton_quant::{DType, decode};
 use pelton_testing::Random;
 
 use super::*;
@@ -15,14 +15,10 @@ use crate::{
 const SILU: Option<Gating> = Some(Gating::Product(Activation::Silu));
 const NORM: Option<f32> = Some(1e-5);
 
-/// Every format of lines.
-fn formats() -> Vec<Lines> {
-    let plain = [DType::F32, DType::F16, DType::BF16, DType::Q8_0];
-    let plain = plain.map(|dtype| Lines::new(dtype, 1040, 1280));
-    plain.into_iter().chain([Lines::nested(DType::Q8_0, 1040, 1280)]).flatten().collect()
-}
+/// The matrix of most products.
+const LINES: Lines = Lines { rows: 1040, cols: 1280 };
 
-/// Products of every form with matrices of a format.
+/// Products of every form.
 pub(super) fn products(lines: Lines) -> Vec<LiveProduct> {
     let side = |rows, lives_at, bias| Side { lines: Lines { rows, ..lines }, bias, lives_at };
     let plain = |sides| LiveProduct {
@@ -66,7 +62,7 @@ struct Case {
     files: Vec<Vec<u8>>,
     biases: Vec<Vec<f32>>,
     before: Vec<Vec<f32>>,
-    /// The thresholds `[rows, 3]`, by words: 0 for a row of effort 1.
+    /// The thresholds `[rows, 3]`, by words: 0 for a full row.
     lives: Vec<u32>,
 }
 
@@ -79,14 +75,14 @@ impl Case {
     fn new(product: &LiveProduct) -> Self {
         let mut random = Random::new(3);
         let lines = product.lines();
-        // few, about half, and all inputs; and a row of effort 1
+        // few, about half, and all inputs; and a full row
         let typical = (lines.rows as f32).sqrt() * if product.norm.is_some() { 0.05 } else { 0.1 };
         let rows = [word(0.3 * typical), 0, word(0.0), 1 << 31, word(2.0 * typical), word(1e9)];
         let lives = rows.iter().flat_map(|&word| [word; 3]).collect();
         let of = |seed, times: usize| -> Vec<Vec<f32>> {
             product.sides.iter().map(|side| normals(seed, side.lines.rows * times)).collect()
         };
-        let file = |side: &Side| random.blocks(lines.dtype, lines.cols * side.lines.rows, 0.0, 0.1);
+        let file = |side: &Side| random.blocks(DType::Q8_0, lines.cols * side.lines.rows, 0.0, 0.1);
         let mut x: Vec<f32> =
             normals(1, lines.cols * rows.len()).into_iter().map(|x| x.powi(3)).collect();
         let gates =
@@ -115,7 +111,7 @@ impl Case {
         self.lives.len() / 3
     }
 
-    /// The results; rows of effort 1 keep what was before.
+    /// The results; full rows keep what was before.
     fn run(&self, device: &Arc<Device>, product: &LiveProduct) -> Vec<Vec<f32>> {
         let (capabilities, rows) = (&device.capabilities, self.rows());
         let x = if product.gated.is_some() { &self.gates } else { &self.x };
@@ -166,7 +162,7 @@ impl Case {
         let lines = product.sides[side].lines;
         let k = lines.cols;
         let mut weights = vec![0.0; lines.rows * k];
-        decode(lines.dtype, &self.files[side], &mut weights).unwrap();
+        decode(DType::Q8_0, &self.files[side], &mut weights).unwrap();
         let x = &self.x[row * k..][..k];
         let mean = x.iter().map(|&v| f64::from(v).powi(2)).sum::<f64>() / k as f64;
         let factor = product.norm.map_or(1.0, |eps| 1.0 / (mean + f64::from(eps)).sqrt());
@@ -191,9 +187,9 @@ impl Case {
                 continue;
             }
             let has_lower = score / f64::from(LOWER_HALF) > threshold;
-            let off = if lines.blocks() { greatest(i) / 250.0 } else { 1e-6 * a(i).abs() };
+            let off = greatest(i) / 250.0;
             for (n, (weight, (sum, size))) in column().zip(&mut sums).enumerate() {
-                let weight = match lines.nested && !has_lower {
+                let weight = match !has_lower {
                     true => upper(&self.files[side], (n * k + i) / 32, i % 32),
                     false => weight,
                 };
@@ -260,21 +256,19 @@ fn bits(all: &[Vec<f32>]) -> Vec<Vec<u32>> {
 #[test]
 fn products_of_live_inputs() {
     let Some(device) = device() else { return };
-    for lines in formats() {
-        // a slice and a half of inputs, and a part of the first
-        for cols in [1280, 192, 32] {
-            for product in products(Lines { cols, ..lines }) {
-                if cols < 1280 && product.sides.len() != 1 {
-                    continue;
-                }
-                let case = Case::new(&product);
-                let found = case.run(&device, &product);
-                case.check(&product, &found);
-                let other = LiveProduct { on_grid: !product.on_grid, ..product.clone() };
-                let teams = LiveProduct { on_grid: true, teams: 2, ..product.clone() };
-                for other in [other, teams] {
-                    assert_eq!(bits(&case.run(&device, &other)), bits(&found), "{other:?}");
-                }
+    // a slice and a half of inputs, and a part of the first
+    for cols in [1280, 192, 32] {
+        for product in products(Lines { cols, ..LINES }) {
+            if cols < 1280 && product.sides.len() != 1 {
+                continue;
+            }
+            let case = Case::new(&product);
+            let found = case.run(&device, &product);
+            case.check(&product, &found);
+            let other = LiveProduct { on_grid: !product.on_grid, ..product.clone() };
+            let teams = LiveProduct { on_grid: true, teams: 2, ..product.clone() };
+            for other in [other, teams] {
+                assert_eq!(bits(&case.run(&device, &other)), bits(&found), "{other:?}");
             }
         }
     }
@@ -284,36 +278,31 @@ fn products_of_live_inputs() {
 #[test]
 fn activations_that_are_no_numbers() {
     let Some(device) = device() else { return };
-    for lines in formats() {
-        for wrong in [f32::NAN, f32::INFINITY] {
-            let product = products(lines).remove(0);
-            let mut case = Case::new(&product);
-            case.x[7] = wrong;
-            let found = case.run(&device, &product);
-            assert!(found[0][..lines.rows].iter().all(|value| !value.is_finite()), "{wrong}");
-        }
+    for wrong in [f32::NAN, f32::INFINITY] {
+        let product = products(LINES).remove(0);
+        let mut case = Case::new(&product);
+        case.x[7] = wrong;
+        let found = case.run(&device, &product);
+        assert!(found[0][..LINES.rows].iter().all(|value| !value.is_finite()), "{wrong}");
     }
 }
 
 /// The norms are those of the columns, and the sections have the size of the file but for whole tiles.
 #[test]
 fn norms_and_sizes() {
-    let (rows, cols) = (1024, 96);
-    for lines in formats() {
-        let lines = Lines { rows, cols, ..lines };
-        let file = Random::new(6).blocks(lines.dtype, rows * cols, 0.0, 1.0);
-        let mut weights = vec![0.0; rows * cols];
-        decode(lines.dtype, &file, &mut weights).unwrap();
-        let packed = lines.packed(&file, 3);
-        assert_eq!(packed.len(), file.len() + 4 * cols);
-        let norms: &[f32] = bytemuck::cast_slice(&packed[lines.sections().norms..]);
-        for (k, &norm) in norms.iter().enumerate() {
-            let squares = (0..rows).map(|n| f64::from(weights[n * cols + k]).powi(2));
-            let expected = squares.sum::<f64>().sqrt();
-            assert!((f64::from(norm) / expected - 1.0).abs() < 1e-6, "{lines:?}");
-        }
+    let lines = Lines { rows: 1024, cols: 96 };
+    let Lines { rows, cols } = lines;
+    let file = Random::new(6).blocks(DType::Q8_0, rows * cols, 0.0, 1.0);
+    let mut weights = vec![0.0; rows * cols];
+    decode(DType::Q8_0, &file, &mut weights).unwrap();
+    let packed = lines.packed(&file, 3);
+    assert_eq!(packed.len(), file.len() + 4 * cols);
+    let norms: &[f32] = bytemuck::cast_slice(&packed[lines.sections().norms..]);
+    for (k, &norm) in norms.iter().enumerate() {
+        let squares = (0..rows).map(|n| f64::from(weights[n * cols + k]).powi(2));
+        let expected = squares.sum::<f64>().sqrt();
+        assert!((f64::from(norm) / expected - 1.0).abs() < 1e-6, "{lines:?}");
     }
-    assert_eq!(Lines::new(DType::Q4_0, 32, 32), None);
+    assert_eq!(Lines::new(DType::F16, 32, 32), None);
     assert_eq!(Lines::new(DType::Q8_0, 32, 33), None);
-    assert_eq!(Lines::nested(DType::F16, 32, 32), None);
 }

@@ -16,7 +16,7 @@ pub(super) struct PassShape {
     pub(super) slots: usize,
     pub(super) distinct: bool,
     pub(super) sequences: usize,
-    /// Rows of an effort below 1, and of those the selected ones.
+    /// Rows below 1, and of those the selected ones.
     pub(super) below: [usize; 2],
     /// Whether it is a decoding pass of one row, which is selected where steps select rows.
     pub(super) alone: bool,
@@ -48,7 +48,7 @@ impl PassShape {
 pub(super) struct PassWords {
     pub(super) rows: Vec<[u32; 4]>,
     pub(super) tiles: Vec<[u32; 2]>,
-    /// The live inputs of rows; empty for a load without effort.
+    /// The live inputs of rows; empty for a load of full rows alone.
     pub(super) lives: Vec<u32>,
 }
 

@@ -1,6 +1,6 @@
 //! Persistent kernels against the dispatches: the same bits, and passes that run again.
 
-use pelton_graph::{EffortMode, EffortTable, Hidden, TableEdit};
+use pelton_graph::{EffortForm, EffortTable, Hidden, TableEdit};
 use pelton_sampling::Penalties;
 
 use super::*;
@@ -58,7 +58,7 @@ fn segments(executable: &GpuExecutable, rows: PassRows) -> Option<usize> {
     executable.steps.persistent.as_ref()?.of(rows).map(PersistentPass::segments)
 }
 
-/// Lets the spins of passes of so many rows of effort 1 run out.
+/// Lets the spins of passes of so many full rows run out.
 pub(super) fn fail(executable: &GpuExecutable, rows: usize) {
     let kernels = executable.steps.persistent.as_ref().unwrap().of(PassRows::full(rows)).unwrap();
     let (words, offset) = kernels.dead();
@@ -152,18 +152,19 @@ fn persistent_kernels_change_no_bit() {
     }
 }
 
-/// The plan of a model, for rows of an effort.
+/// The plan of a model with marks.
 pub(super) fn with_effort(spec: &ModelSpec, fused: bool) -> Plan {
     let checkpoint = Arc::new(spec.checkpoint());
     let built = build(&checkpoint).unwrap();
-    let mut plan = built.clone().fuse(&|_, _| fused).with_effort().unwrap();
+    let has = |form| form == EffortForm::Nested;
+    let mut plan = built.clone().fuse(&|_, _| fused).with_effort(&has);
     let windows = [(0..20).collect()];
     let scores = pelton_cpu::effort_scores(built, &checkpoint, &windows, 1, &mut |_, _| {});
-    plan.effort.table = Some(Arc::new(EffortTable::new(scores.unwrap())));
+    plan.marks.table = Some(Arc::new(EffortTable::new(scores.unwrap())));
     plan
 }
 
-/// A load for an effort has persistent kernels for rows of effort 1, with the bits of a load
+/// A load with marks has persistent kernels for full rows, with the bits of a load
 /// without one.
 #[test]
 fn rows_of_effort_1_persist() {
@@ -182,12 +183,12 @@ fn rows_of_effort_1_persist() {
     assert!(expected.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits()));
 }
 
-/// The logits of two passes of a row of an effort, after a prompt of so many tokens.
+/// The logits of two passes of a row, after a prompt of so many tokens.
 fn logits_below(
     executable: &mut GpuExecutable,
     spec: &ModelSpec,
     first: usize,
-    effort: f64,
+    level: f64,
 ) -> Vec<f32> {
     let tokens = tokens(spec, first + 2);
     let pages: Vec<u32> = (0..tokens.len().div_ceil(PAGE) as u32).collect();
@@ -200,7 +201,7 @@ fn logits_below(
     let pass = Pass { tables: &tables, ..Pass::new(Phase::Prompt, prompt, &[]) };
     let ticket = executable.submit(&pass).unwrap();
     executable.take(ticket).unwrap();
-    let efforts = [Effort::new(effort).unwrap()];
+    let efforts = [Effort::new(level).unwrap()];
     let logits = decoded.iter().flat_map(|row| {
         let (rows, wants) = ([*row], [Want::Logits { row: 0 }]);
         let pass = Pass { efforts: &efforts, ..Pass::new(Phase::Decode, &rows, &wants) };
@@ -214,7 +215,7 @@ fn logits_below(
     logits.collect()
 }
 
-/// By dispatches a layer of a row of an effort below 1 has four products and attention. The results of the two products
+/// By dispatches a layer of a row below 1 has four products and attention. The results of the two products
 /// that are added to the residual stream have one each. Several KV splits have a merge.
 #[test]
 fn dispatches_of_rows_below_1() {
@@ -241,18 +242,13 @@ fn dispatches_of_rows_below_1() {
     }
 }
 
-/// A layer of a row of an effort below 1 is one dispatch, with the bits of the dispatches of its steps.
+/// A layer of a row below 1 is one dispatch, with the bits of the dispatches of its steps.
 #[test]
 fn rows_below_1_persist() {
     let Some(device) = coherent() else { return };
-    for (architecture, dtype, mode) in [
-        ("llama", DType::Q8_0, EffortMode::Channel),
-        ("qwen3", DType::Q8_0, EffortMode::Nested),
-        ("qwen2", DType::F16, EffortMode::Channel),
-    ] {
-        let spec = ModelSpec { architecture, ..ModelSpec::wide(dtype) };
-        let mut plan = with_effort(&spec, true);
-        plan.effort.mode = mode;
+    for architecture in ["llama", "qwen3", "qwen2"] {
+        let spec = ModelSpec { architecture, ..ModelSpec::wide(DType::Q8_0) };
+        let plan = with_effort(&spec, true);
         let load = |mode| with_plan(&device, &spec, plan.clone(), mode);
         let mut usual = load(Mode::Off);
         let mut persistent = load(FORCED);
@@ -268,23 +264,6 @@ fn rows_below_1_persist() {
         }
         assert!(persistent.steps.persistent.is_some(), "a spin ran out");
     }
-}
-
-/// Rows of every effort persist where all matrices are multiplied whole, as those in Q4_0 are.
-#[test]
-fn whole_products_persist_at_every_effort() {
-    let Some(device) = coherent() else { return };
-    let spec = ModelSpec::wide(DType::Q4_0);
-    let mut executable = with_plan(&device, &spec, with_effort(&spec, true), FORCED);
-    let rows = [Row { input: Input::Token(5), position: 0, slot: 0 }];
-    let wants = [Want::Sample(SampleWant { row: 0, draw: Draw::GREEDY, recent: &[], pending: 0 })];
-    let tables = [TableEdit { group: 0, slot: 0, first: 0, pages: &[0] }];
-    let efforts = [Effort::new(0.5).unwrap()];
-    let pass = Pass::new(Phase::Decode, &rows, &wants);
-    let ticket = executable.submit(&Pass { tables: &tables, efforts: &efforts, ..pass }).unwrap();
-    let persists = |given: &Option<replay::Given>| given.as_ref().is_some_and(|of| of.run.persists);
-    assert!(executable.replay.given.iter().all(persists));
-    executable.take(ticket).unwrap();
 }
 
 /// Three passes in flight, whose first ran into a spin without end: all run again, from the tokens and
@@ -354,7 +333,7 @@ fn passes_that_run_again_keep_their_efforts() {
     let Some(device) = coherent() else { return };
     let spec = ModelSpec::wide(DType::Q8_0);
     let plan = with_effort(&spec, true);
-    let [full, half, less] = [1.0, 0.5, 0.25].map(|effort| Effort::new(effort).unwrap());
+    let [full, half, less] = [1.0, 0.5, 0.25].map(|level| Effort::new(level).unwrap());
     let efforts = [vec![full], vec![half, full, less], vec![less, half, full]];
     let run = |executable: &mut GpuExecutable, fails: bool| -> Vec<Sampled> {
         if fails {

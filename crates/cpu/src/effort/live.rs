@@ -5,8 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use pelton_graph::{Effort, EffortCurve, EffortMode, Error, Plan, Rows};
-use pelton_quant::BUCKET;
+use pelton_graph::{Effort, EffortCurve, EffortForm, Error, Plan, Rows};
 
 use crate::batch::Batch;
 use crate::gemm::buckets::{Buckets, Selections};
@@ -20,46 +19,41 @@ const STRIP: usize = 8;
 
 /// The efforts of the rows of a buffer.
 #[derive(Clone, Copy)]
-pub(super) struct Efforts<'a> {
-    pub(super) batch: &'a Batch<'a>,
-    pub(super) rows: Rows,
+pub(crate) struct Efforts<'a> {
+    pub(crate) batch: &'a Batch<'a>,
+    pub(crate) rows: Rows,
 }
 
-/// A matrix whose rows can have an effort below 1, and its fractions.
+/// A matrix whose rows can be below 1, in one of its orders.
 #[derive(Clone, Copy)]
-pub(super) struct Marked<'a> {
-    pub(super) matrix: Order<'a>,
-    pub(super) curve: &'a EffortCurve,
-}
-
-/// The order of its weights.
-#[derive(Clone, Copy)]
-pub(super) enum Order<'a> {
-    Lines(&'a InputMajor),
+pub(crate) enum Order<'a> {
+    /// Input by input, and the thresholds of live ones.
+    Lines(&'a InputMajor, &'a EffortCurve),
+    /// Sorted buckets.
     Buckets(&'a Buckets),
 }
 
-impl Marked<'_> {
+impl Order<'_> {
     fn cols(&self) -> usize {
-        match self.matrix {
-            Order::Lines(lines) => lines.cols(),
-            Order::Buckets(buckets) => buckets.cols(),
+        match self {
+            Self::Lines(lines, _) => lines.cols(),
+            Self::Buckets(buckets) => buckets.cols(),
         }
     }
 }
 
 /// The most matrices that one region multiplies.
-pub(super) const PRODUCTS: usize = 8;
+pub(crate) const PRODUCTS: usize = 8;
 
 /// The live inputs of the rows of a step.
-pub(super) struct LiveInputs {
-    /// `[PRODUCTS, STRIP]` rows of live inputs; `None` for a plan without effort.
+pub(crate) struct LiveInputs {
+    /// `[PRODUCTS, STRIP]` rows of live inputs, of a plan with lines.
     lists: Option<LiveRows>,
     /// As many rows of selected ranks, of a plan with sorted buckets.
     selections: Option<Selections>,
     /// Whether no matrix is whole, so that no row is multiplied densely.
     is_partial: bool,
-    /// The rows of effort 1, and the others.
+    /// The full rows, and the others.
     dense: Vec<u32>,
     live: Vec<u32>,
     /// The efforts of the others.
@@ -74,21 +68,19 @@ impl LiveInputs {
     ///
     /// # Errors
     /// [`Error::Memory`] if the system refuses the memory.
-    pub(super) fn new(plan: &Plan, rows: usize, threads: usize) -> Result<Self, Error> {
-        let is_bucket = plan.has_effort() && plan.effort.mode == EffortMode::Bucket;
-        let most = widest(plan).into_iter().max().unwrap_or(0);
-        let selections = is_bucket.then(|| Selections::new(PRODUCTS * STRIP, most, threads));
-        let lists = (plan.has_effort() && !is_bucket).then(|| {
-            let [blocks, floats] = widest(plan);
-            let lists = LiveRows::new(PRODUCTS * STRIP, blocks, floats);
+    pub(crate) fn new(plan: &Plan, rows: usize, threads: usize) -> Result<Self, Error> {
+        let selections = widest(plan, EffortForm::Bucket)
+            .map(|cols| Selections::new(PRODUCTS * STRIP, cols, threads));
+        let lists = widest(plan, EffortForm::Nested).map(|cols| {
             let needed = Self::bytes(plan, threads);
-            lists.ok_or(Error::Memory { what: "live inputs", needed, available: None })
+            let refused = Error::Memory { what: "live inputs", needed, available: None };
+            LiveRows::new(PRODUCTS * STRIP, cols).ok_or(refused)
         });
         let rows = if plan.has_effort() { rows } else { 0 };
         Ok(Self {
             lists: lists.transpose()?,
             selections,
-            is_partial: is_bucket && plan.effort.ranks < BUCKET,
+            is_partial: plan.is_partial(),
             dense: Vec::with_capacity(rows),
             live: Vec::with_capacity(rows),
             efforts: Vec::with_capacity(rows),
@@ -97,23 +89,17 @@ impl LiveInputs {
     }
 
     /// Bytes that [`new`](Self::new) allocates, but for the lists of rows.
-    pub(super) fn bytes(plan: &Plan, threads: usize) -> u128 {
-        match plan.has_effort() {
-            true if plan.effort.mode == EffortMode::Bucket => {
-                let most = widest(plan).into_iter().max().unwrap_or(0);
-                Selections::bytes(PRODUCTS * STRIP, most, threads)
-            }
-            true => {
-                let [blocks, floats] = widest(plan);
-                LiveRows::bytes(PRODUCTS * STRIP, blocks, floats)
-            }
-            false => 0,
-        }
+    pub(crate) fn bytes(plan: &Plan, threads: usize) -> u128 {
+        let selections = widest(plan, EffortForm::Bucket)
+            .map_or(0, |cols| Selections::bytes(PRODUCTS * STRIP, cols, threads));
+        let lists = widest(plan, EffortForm::Nested)
+            .map_or(0, |cols| LiveRows::bytes(PRODUCTS * STRIP, cols));
+        lists + selections
     }
 
-    /// Weights that rows of an effort below 1 multiplied since the load, and all weights of their
+    /// Weights that rows below 1 multiplied since the load, and all weights of their
     /// matrices.
-    pub(super) fn multiplied(&self) -> [f64; 2] {
+    pub(crate) fn multiplied(&self) -> [f64; 2] {
         self.multiplied.each_ref().map(|halves| halves.load(Ordering::Relaxed) as f64 / 2.0)
     }
 
@@ -124,11 +110,11 @@ impl LiveInputs {
         all.fetch_add(of as u64, Ordering::Relaxed);
     }
 
-    /// Sorts the rows of a step by whether they have effort 1. To save memory, few rows of effort 1 are among the
+    /// Sorts the rows of a step by whether they have effort 1. To save memory, few full rows are among the
     /// others, with all inputs live, which has the same results.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         &mut self,
-        has_lines: bool,
+        has_marked: bool,
         saves_memory: bool,
         rows: usize,
         efforts: Efforts<'_>,
@@ -136,12 +122,12 @@ impl LiveInputs {
         self.dense.clear();
         self.live.clear();
         self.efforts.clear();
-        if !has_lines {
+        if !has_marked {
             return;
         }
         let is_dense = !self.is_partial && (!saves_memory || rows > STRIP);
         for row in 0..rows {
-            let effort = efforts.batch.effort(efforts.rows, row);
+            let effort = efforts.batch.level(efforts.rows, row);
             match effort.is_full() && is_dense {
                 true => self.dense.push(row as u32),
                 false => {
@@ -152,31 +138,31 @@ impl LiveInputs {
         }
     }
 
-    /// Ranges of the rows of an effort below 1 that are chosen together: one that is empty if there
+    /// Ranges of the rows below 1 that are chosen together: one that is empty if there
     /// are none.
-    pub(super) fn strips(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+    pub(crate) fn strips(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let rows = self.live.len();
         (0..rows).step_by(STRIP).map(move |first| first..rows.min(first + STRIP))
     }
 
     /// Whether all rows are of effort 1.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.live.is_empty()
     }
 
-    /// The rows of effort 1, which are multiplied with the first strip, and the others of a strip.
-    pub(super) fn rows(&self, strip: Range<usize>) -> (&[u32], &[u32]) {
+    /// The full rows, which are multiplied with the first strip, and the others of a strip.
+    pub(crate) fn rows(&self, strip: Range<usize>) -> (&[u32], &[u32]) {
         let dense: &[u32] = if strip.start == 0 { &self.dense } else { &[] };
         (dense, &self.live[strip])
     }
 
     /// The live inputs of product `product`, and the first row of them.
-    pub(super) fn lists(&self, product: usize) -> Option<(&LiveRows, usize)> {
+    pub(crate) fn lists(&self, product: usize) -> Option<(&LiveRows, usize)> {
         Some((self.lists.as_ref()?, product * STRIP))
     }
 
     /// The selected ranks of product `product`, and the first row of them.
-    pub(super) fn selections(&self, product: usize) -> Option<(&Selections, usize)> {
+    pub(crate) fn selections(&self, product: usize) -> Option<(&Selections, usize)> {
         Some((self.selections.as_ref()?, product * STRIP))
     }
 
@@ -187,17 +173,17 @@ impl LiveInputs {
     /// # Safety
     /// All threads call it for the same rows, no thread multiplies them at the same time, and the
     /// activations have been prepared.
-    pub(super) unsafe fn choose<'a>(
+    pub(crate) unsafe fn choose<'a>(
         &self,
         isa: Isa,
         worker: Worker<'_>,
         strip: Range<usize>,
         x: &[f32],
-        matrices: &[Option<Marked<'_>>],
+        matrices: &[Option<Order<'_>>],
         of_kind: &impl Fn(ActivationKind) -> Option<&'a Activations>,
     ) {
         let count = strip.len();
-        let Some(cols) = matrices.iter().flatten().map(Marked::cols).next() else {
+        let Some(cols) = matrices.iter().flatten().map(Order::cols).next() else {
             return;
         };
         // a row and a product can be of several threads, each of which compacts some chunks
@@ -205,12 +191,12 @@ impl LiveInputs {
         let units = worker.split(matrices.len() * count * chunks, 1);
         for task in units.start / chunks..units.end.div_ceil(chunks) {
             let (product, row) = (task / count, task % count);
-            let Some(Marked { matrix, curve }) = matrices[product] else { continue };
+            let Some(order) = matrices[product] else { continue };
             let at = strip.start + row;
             let from = self.live[at] as usize;
             let effort = self.efforts[at];
-            let matrix = match (matrix, &self.selections) {
-                (Order::Lines(matrix), _) => matrix,
+            let (matrix, curve) = match (order, &self.selections) {
+                (Order::Lines(matrix, curve), _) => (matrix, curve),
                 (Order::Buckets(buckets), Some(selections)) => {
                     // the thread of the first chunk selects all
                     if units.start <= task * chunks {
@@ -218,7 +204,7 @@ impl LiveInputs {
                         let (to, all) = (product * STRIP + row, 2 * cols * buckets.rows());
                         // SAFETY: one thread selects a row for a product.
                         let fraction = unsafe {
-                            selections.select(thread, to, buckets, x, curve.of(effort));
+                            selections.select(thread, to, buckets, x, effort);
                             selections.fraction(to, buckets)
                         };
                         self.count((fraction * all as f64) as u64, all);
@@ -227,12 +213,11 @@ impl LiveInputs {
                 }
                 (Order::Buckets(_), None) => continue,
             };
-            let Some(lists) = &self.lists else { continue };
-            let kind = ActivationKind::of(matrix.dtype());
-            let activations = match kind {
-                ActivationKind::I8 => of_kind(kind).map(|activations| (activations, from)),
-                ActivationKind::F32 => None,
+            let Some((lists, activations)) = self.lists.as_ref().zip(of_kind(ActivationKind::I8))
+            else {
+                continue;
             };
+            let activations = (activations, from);
             let x = &x[from * cols..(from + 1) * cols];
             let chosen = Chosen { x, matrix, least: curve.least(effort), activations };
             let first = task * chunks;
@@ -240,19 +225,15 @@ impl LiveInputs {
             let inputs = (part.len() * LiveRows::CHUNK).min(cols - part.start * LiveRows::CHUNK);
             // SAFETY: one thread compacts a chunk of a row for a product.
             let found = unsafe { lists.choose(isa, product * STRIP + row, &chosen, part) };
-            let halves = if matrix.is_nested() { 1 } else { 2 };
             if !effort.is_full() {
-                self.count(halves * found * matrix.rows() as u64, 2 * inputs * matrix.rows());
+                self.count(found * matrix.rows() as u64, 2 * inputs * matrix.rows());
             }
         }
     }
 }
 
-/// The most inputs of a matrix in blocks, and in floats, whose rows can have an effort below 1.
-fn widest(plan: &Plan) -> [usize; 2] {
-    [ActivationKind::I8, ActivationKind::F32].map(|kind| {
-        let marked = plan.weights.iter().filter(|weight| weight.effort);
-        let of_kind = marked.filter(|weight| ActivationKind::of(weight.dtype) == kind);
-        of_kind.map(|weight| weight.row_len).max().unwrap_or(0)
-    })
+/// The most inputs of a matrix of a form; `None` without any.
+pub(crate) fn widest(plan: &Plan, form: EffortForm) -> Option<usize> {
+    let of_form = plan.weights.iter().filter(|weight| weight.form() == Some(form));
+    of_form.map(|weight| weight.row_len).max()
 }

@@ -9,49 +9,43 @@
 
 use std::{fs, io::BufWriter, path::Path};
 
-use pelton_graph::{EffortMode, Plan, Weight, build};
-use pelton_quant::{BUCKET, BucketSource, DType, PROBES, bucket_exponent, can_sort, pack_buckets};
+use pelton_graph::{EffortForm, Plan, Weight, build};
+use pelton_quant::{BUCKET, BucketSource, DType, PROBES, bucket_exponent, pack_buckets};
 use pelton_records::Output;
 use pelton_weights::{
     BUCKETS_ARCHITECTURE, BUCKETS_MODEL, BucketPart, Checkpoint, GgufWriter, Problem, bucket_tensor,
 };
 
-use super::effort::key;
+use super::key::key;
 use crate::Error;
 
 /// Inputs that are decoded together.
 const INPUTS: usize = 32;
 
-/// Files of a model's weights sorted within buckets of outputs, for [`EffortMode::Bucket`]. A load with
+/// Files of a model's weights in F16, BF16 and F32, sorted within buckets of outputs. A load with
 /// [`EffortOptions::buckets`](crate::EffortOptions::buckets) reads the ranks that it keeps.
 #[derive(Debug)]
 pub struct BucketFile;
 
 impl BucketFile {
-    /// Sorts the matrices that effort applies to, of experts too, and writes them. `progress` is called with the
+    /// Sorts the matrices that can be marked, of experts too, and writes them. `progress` is called with the
     /// bytes of the codes that are done and of all. A regular file is replaced whole.
     ///
     /// # Errors
     ///
-    /// If the model has no plan, a matrix is of a type that is not [sorted](can_sort) or has no multiple of
-    /// 16 outputs, or the file cannot be written.
+    /// If the model has no plan, no matrix has weights of these formats and a multiple of 16 outputs, or the file
+    /// cannot be written.
     pub fn write(
         path: &Path,
         checkpoint: &Checkpoint,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(), Error> {
-        let mut plan = build(checkpoint)?.with_effort()?.with_expert_effort();
-        plan.effort.mode = EffortMode::Bucket;
+        let plan = build(checkpoint)?.with_effort(&|form| form == EffortForm::Bucket);
         let refuse = |what| Error::EffortTable { file: path.to_owned(), what };
-        let marked = || plan.weights.iter().filter(|weight| weight.effort);
-        if let Some(weight) =
-            marked().find(|weight| !can_sort(weight.dtype) || !weight.rows.is_multiple_of(BUCKET))
-        {
-            return Err(refuse(format!(
-                "tensor '{}' is {} x {} in {}, expected F16, BF16 or F32 with a multiple of 16 outputs \
-                 for buckets",
-                weight.name, weight.rows, weight.row_len, weight.dtype
-            )));
+        let marked = || plan.weights.iter().filter(|weight| weight.marked);
+        if !plan.has_effort() {
+            let expected = "expected matrices in F16, BF16 or F32 with a multiple of 16 outputs";
+            return Err(refuse(format!("{} has none to sort, {expected}", checkpoint.name())));
         }
         let bytes = |weight: &Weight| 2 * weight.len() as u64;
         let (mut done, total) = (0, marked().map(bytes).sum());
@@ -85,8 +79,8 @@ impl BucketFile {
 fn head(plan: &Plan, checkpoint: &Checkpoint) -> Result<GgufWriter, Problem> {
     let mut writer = GgufWriter::new();
     writer.set("general.architecture", BUCKETS_ARCHITECTURE)?;
-    writer.set(BUCKETS_MODEL, key(plan, checkpoint).as_str())?;
-    for weight in plan.weights.iter().filter(|weight| weight.effort) {
+    writer.set(BUCKETS_MODEL, key("bucket", plan, checkpoint).as_str())?;
+    for weight in plan.weights.iter().filter(|weight| weight.marked) {
         let &Weight { rows, row_len, .. } = weight;
         let mut declare = |part, dtype, shape: &[usize]| {
             let name = bucket_tensor(&weight.name, weight.first(), part);

@@ -18,7 +18,7 @@ const SLOW: Duration = Duration::from_millis(100);
 
 /// The times of a token of the whole model and of one at an effort: the least of some. `None` where no token can
 /// be generated alone.
-pub(super) fn times(
+pub(super) fn of(
     executable: &mut dyn Executable,
     plan: &Plan,
     limits: &Limits,
