@@ -30,7 +30,7 @@ mod resample;
 mod samples;
 mod voice;
 
-pub use decode::{AudioFile, Cancel, Encoding, RawAudio, RawFormat, Warning};
+pub use decode::{AudioFile, Begun, Cancel, Encoding, RawAudio, RawFormat, Warning};
 pub use error::AudioError;
 pub use mel::{LogMel, MelStream, log_mel};
 pub use samples::{Memory, SAMPLE_RATE, Samples};

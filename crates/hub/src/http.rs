@@ -1,6 +1,10 @@
 //! Requests: redirects within limits, the token for one host, retries.
 
-use std::{io::Read, time::Duration};
+use std::{
+    io::Read,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use ureq::{
     Agent, Body,
@@ -41,6 +45,8 @@ pub(crate) struct Client {
     back_off: Duration,
     /// The time in which a read must bring something.
     stall: Duration,
+    /// Whether a host has answered.
+    is_online: AtomicBool,
 }
 
 /// Whom an address belongs to: scheme, host and port.
@@ -90,6 +96,7 @@ impl Client {
             attempts: settings.attempts.max(1),
             back_off: settings.back_off,
             stall: settings.stall,
+            is_online: AtomicBool::new(false),
         })
     }
 
@@ -162,7 +169,16 @@ impl Client {
         if let Some((first, last)) = range {
             request = request.header(header::RANGE, format!("bytes={first}-{last}"));
         }
-        request.call().map_err(|error| broken(&uri.to_string(), &error))
+        let outcome = request.call();
+        self.is_online.fetch_or(outcome.is_ok(), Ordering::Relaxed);
+        outcome.map_err(|error| {
+            // a machine without a network finds no name, now and later
+            let error = match is_lookup(&error) && !self.is_online.load(Ordering::Relaxed) {
+                true => ureq::Error::HostNotFound,
+                false => error,
+            };
+            broken(&uri.to_string(), &error)
+        })
     }
 
     /// Runs attempts of one request until one succeeds or fails for good.
@@ -297,6 +313,11 @@ fn target(from: &Uri, headers: &HeaderMap) -> Result<Uri> {
             format!("it redirects to {:?}, expected an address", without_query(location)),
         )
     })
+}
+
+/// Whether an error is one of the name service, which has no kind of its own.
+fn is_lookup(error: &ureq::Error) -> bool {
+    matches!(error, ureq::Error::Io(io) if io.to_string().starts_with("failed to lookup address"))
 }
 
 /// A request without a response.

@@ -13,7 +13,9 @@ mod prepare;
 mod raw;
 mod source;
 mod track;
+mod wav_head;
 
 pub use cancel::Cancel;
 pub use file::{AudioFile, Warning};
 pub use raw::{Encoding, RawAudio, RawFormat};
+pub use wav_head::Begun;

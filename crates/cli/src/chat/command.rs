@@ -92,6 +92,10 @@ pub(crate) fn parse(text: &str) -> Result<Entry> {
     if name == "/model" {
         bail!("a chat has one model; /save FILE, then `pelton chat OTHER --load FILE` goes on");
     }
+    // Ollama's
+    if matches!(name, "/set" | "/show") {
+        bail!("there is no command {name}; /params sets sampling, and /help lists all");
+    }
     let mut found = COMMANDS.iter().filter(|(_, full, ..)| full.starts_with(name));
     match (found.next(), found.next()) {
         (Some((command, ..)), None) => Ok(Entry::Command(*command, argument.trim().to_owned())),

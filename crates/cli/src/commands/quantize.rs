@@ -97,6 +97,10 @@ fn output_and_type(args: &Args) -> Result<(PathBuf, Quantize)> {
     Ok((folder.unwrap_or(Path::new("")).join(name), to))
 }
 
+fn is_float(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
+}
+
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let (output, to) = output_and_type(&args)?;
     let checkpoint = model::open(&args.model)?;
@@ -106,10 +110,12 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         conversion.set_type(name, *dtype)?;
     }
     if conversion.tensors().all(|(tensor, dtype)| tensor.dtype == dtype) {
-        bail!(
-            "{} has no matrix whose type would change, expected a model with matrices of F32, F16 or BF16",
-            args.model
-        );
+        let is_quantized = checkpoint.tensors().any(|tensor| !is_float(tensor.dtype));
+        let found = match is_quantized {
+            true => "is quantized already, and quantized matrices keep their types",
+            false => "has no matrix whose type would change",
+        };
+        bail!("{} {found}, expected a model with matrices of F32, F16 or BF16", args.model);
     }
     write(
         "quantizing {bar:32} {bytes} of {total_bytes}, {eta} left",

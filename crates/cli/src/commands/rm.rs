@@ -1,6 +1,8 @@
 //! `pelton rm`: the removal of downloaded models.
 
-use anyhow::Result;
+use std::path::Path;
+
+use anyhow::{Result, bail};
 
 use crate::{
     hub,
@@ -21,6 +23,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let hub = hub::open()?;
     for name in &args.names {
+        if Path::new(name).exists() {
+            bail!(
+                "{name} is a file or folder of yours, expected the name of a downloaded model: the \
+                 system's own command removes it"
+            );
+        }
         let removed = hub.remove(&hub::reference(name)?).map_err(hub::explained)?;
         note!("{name} is removed: {} are free", output::bytes(removed.bytes));
     }

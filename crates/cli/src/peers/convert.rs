@@ -40,6 +40,15 @@ fn hint(text: &str) -> Became {
     Refused(text.to_owned())
 }
 
+/// The number of requests that run at the same time; -1 leaves it to the program.
+pub(super) fn parallel(value: &str, own: &'static str) -> Became {
+    match value.parse::<i64>() {
+        Ok(-1) => none(),
+        Ok(count) if count > 0 => one(own, count),
+        _ => expected("a number from 1 on, or -1"),
+    }
+}
+
 /// A truth value of any of these programs.
 pub(super) fn truth(value: &str) -> Option<bool> {
     match value.to_ascii_lowercase().as_str() {

@@ -46,7 +46,7 @@ const ROWS: &[Row] = &[
     is("--port", "--port").env("LLAMA_ARG_PORT"),
     refused_flag("--reuse-port", "--replicas N runs several copies behind one port")
         .env("LLAMA_ARG_REUSE_PORT"),
-    is("-np --parallel", "--parallel").env("LLAMA_ARG_N_PARALLEL"),
+    by("-np --parallel", convert::parallel, "--parallel").env("LLAMA_ARG_N_PARALLEL"),
     by("--api-key", convert::keys, "--api-key").env("LLAMA_API_KEY"),
     is("--api-key-file", "--api-key-file").env("LLAMA_ARG_API_KEY_FILE"),
     noted_flag("-e --escape", "texts of requests are JSON"),

@@ -37,9 +37,13 @@ pub(crate) fn refuse(error: &clap::Error, line: &Line) -> ExitCode {
             Some(format!("error: there is no command {found}\nhint: {hint}"))
         }),
         ErrorKind::UnknownArgument => text(ContextKind::InvalidArg).map(|found| {
-            let hint = match line.takes_prompt {
-                true => "--help lists the options; -p gives a prompt that begins with -",
-                false => "--help lists the options",
+            let similar = text(ContextKind::SuggestedArg);
+            let hint = match (similar, line.takes_prompt) {
+                (Some(similar), _) => format!("{similar} is similar; --help lists the options"),
+                (None, true) => {
+                    "--help lists the options; -p gives a prompt that begins with -".to_owned()
+                }
+                (None, false) => "--help lists the options".to_owned(),
             };
             format!("error: {found} is no option of this command\nhint: {hint}")
         }),

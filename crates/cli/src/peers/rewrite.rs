@@ -9,7 +9,7 @@ use super::{
     own::{Own, Value},
     problem::{Problem, takes_prompt},
     together,
-    walk::{ITSELF, Noted, Walk},
+    walk::{Noted, Walk},
 };
 use crate::output::note;
 
@@ -34,8 +34,10 @@ impl Line {
         if let Some(first) = self.noted.first() {
             let names: Vec<&str> = self.noted.iter().map(|noted| noted.typed.as_str()).collect();
             let is_one = self.noted.iter().all(|noted| noted.why == first.why);
-            let why = if is_one { first.why } else { ITSELF };
-            note!("{}: no effect, {why}", names.join(", "));
+            match is_one {
+                true => note!("{}: no effect, {}", names.join(", "), first.why),
+                false => note!("{}: no effect here", names.join(", ")),
+            }
         }
         if !self.variables.is_empty() {
             note!("the environment sets options: {}", self.variables.join(", "));

@@ -190,12 +190,13 @@ pub fn choose(number: Option<usize>) -> Result<Adapter, Error> {
     let count = all.len();
     let missing = |what: String| Error::Device { device: "gpu".into(), what };
     match number {
-        Some(n) => all.into_iter().nth(n).ok_or_else(|| {
+        Some(n) if count > 0 => all.into_iter().nth(n).ok_or_else(|| {
             missing(format!(
-                "there is no GPU number {n}, expected one of {count} (`pelton devices` lists them)"
+                "there is no GPU number {n}, expected 0 to {} (`pelton devices` lists them)",
+                count - 1
             ))
         }),
-        None => all
+        _ => all
             .into_iter()
             .find(|adapter| adapter.kind() != Kind::Software)
             .ok_or_else(|| missing("no GPU was found through Vulkan, Metal or DX12".into())),

@@ -13,7 +13,7 @@ use crate::{
     commands::{prompt_or_stdin, text_or_stdin, without_line_break},
     hints, hub,
     names::BUILT_IN,
-    output::Hint,
+    output::{Hint, note},
 };
 
 /// The arguments that name the model and the prompts.
@@ -59,8 +59,16 @@ pub(super) fn of(input: &Input<'_>) -> Result<Subject> {
     let (model, text) = split(input)?;
     let model = model.unwrap_or(BUILT_IN).to_owned();
     let prompt = match (text, input.prompt, input.file, input.prompts) {
-        (Some(text), None, None, None) => prompt_or_stdin(text)?,
-        (None, Some(text), None, None) => text.to_owned(),
+        (Some(text), None, None, None) => {
+            if text != "-" {
+                warn_of_pipe();
+            }
+            prompt_or_stdin(text)?
+        }
+        (None, Some(text), None, None) => {
+            warn_of_pipe();
+            text.to_owned()
+        }
         (None, None, Some(path), None) => without_line_break(read(path)?),
         (None, None, None, Some(path)) if path == Path::new("-") => {
             return Ok(Subject::Lines { model });
@@ -85,6 +93,18 @@ pub(super) fn of(input: &Input<'_>) -> Result<Subject> {
     Ok(Subject::Texts { model, prompts: vec![prompt] })
 }
 
+/// Says that a pipe is not read, beside a prompt.
+fn warn_of_pipe() {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let is_pipe = fs::metadata("/dev/stdin").is_ok_and(|stdin| stdin.file_type().is_fifo());
+        if is_pipe {
+            note!("standard input is not read: the prompt is given, and - in its place reads it");
+        }
+    }
+}
+
 /// The words for the model and for the prompt.
 fn split<'a>(input: &Input<'a>) -> Result<(Option<&'a str>, Option<&'a str>)> {
     let has_prompt = input.prompt.is_some() || input.file.is_some() || input.prompts.is_some();
@@ -94,7 +114,12 @@ fn split<'a>(input: &Input<'a>) -> Result<(Option<&'a str>, Option<&'a str>)> {
         (Some(_), _) => bail!("found --model and a second model, expected one of them"),
         (None, [model, text]) => (Some(model), Some(text)),
         (None, [word]) if has_prompt || hub::is_model(word) => (Some(word), None),
-        (None, [text]) => (None, Some(text)),
+        (None, [text]) => {
+            if !text.contains(char::is_whitespace) {
+                note!("{text} is the prompt: no model is known by that word");
+            }
+            (None, Some(text))
+        }
         (None, _) => (None, None),
     })
 }

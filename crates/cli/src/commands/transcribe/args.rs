@@ -21,7 +21,7 @@ pub(super) const STDIN: &str = "-";
     after_help = "MODEL is a file ggml-NAME.bin of whisper.cpp, a directory of Hugging Face, or a GGUF file \
                   of `pelton convert`.\nFILE is wav, flac, mp3, ogg, opus, m4a, aiff, mkv or webm; - is standard \
                   input. The text goes to\nstandard output, or with -o to DIR/FILE.FORMAT. --stream - reads raw audio \
-                  from a pipe: 16-bit samples of one\nchannel, 16,000 a second."
+                  from a pipe: WAV, or 16-bit samples of\none channel, 16,000 a second."
 )]
 pub(crate) struct Args {
     /// A speech model, and audio files. A single FILE is heard by the built-in model, which knows synthetic
@@ -80,7 +80,7 @@ pub(crate) struct Args {
     /// The seed of samples
     #[arg(long, value_name = "SEED", default_value = "0")]
     pub(super) seed: u64,
-    /// Transcribe live audio from standard input: -
+    /// Transcribe live audio from standard input: -. It is WAV, or 16-bit samples of one channel, 16,000 a second
     #[arg(long, value_name = "-", conflicts_with_all = ["output", "output_file", "vad", "grammar"], value_parser = ["-"])]
     pub(super) stream: Option<String>,
     /// Run on auto (a GPU if there is one), cpu, gpu, or gpu:N of `pelton devices`

@@ -261,7 +261,7 @@ fn transcribe(
     Ok(())
 }
 
-/// Transcribes raw audio from standard input while it comes.
+/// Transcribes audio from standard input while it comes: WAV, or raw samples.
 fn live(
     model: &mut SpeechModel,
     options: &Transcription,
@@ -269,7 +269,7 @@ fn live(
     times: bool,
 ) -> Result<ExitCode> {
     let format = RawFormat { encoding: Encoding::S16Le, rate: SAMPLE_RATE, channels: 1 };
-    let mut audio = RawAudio::new(stdin().lock(), format)?;
+    let mut audio = RawAudio::with_header(stdin().lock(), format)?;
     let mut live = LiveTranscription::new(options.rules.clone(), LIVE_STEP);
     let counter = Counter::default();
     let mut watch = Watch { stop, counter, prints: false, seconds: 0.0, failure: None };
