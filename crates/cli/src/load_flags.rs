@@ -15,7 +15,7 @@ pub(crate) type EmbeddingFlags = LoadFlags<{ LoadGroup::Embeddings as u8 }>;
 /// Flags of the server.
 pub(crate) type RequestFlags = LoadFlags<{ LoadGroup::Requests as u8 }>;
 
-/// What flags add to the help of the table: names of models, and defaults of commands.
+/// The texts that flags add to the help of the table: names of models, and defaults of commands.
 const NOTES: &[(&str, &str)] = &[
     (
         "context",
