@@ -130,7 +130,7 @@ mod tests {
             let stream = [header(1, 1, 16_000, 16, size), data.clone()].concat();
             assert_eq!(samples(&stream).unwrap(), plain, "{size}");
         }
-        // what follows the samples is none
+        // the bytes after the samples are no samples
         let stream = [header(1, 1, 16_000, 16, 6), data, b"LIST".to_vec()].concat();
         assert_eq!(samples(&stream).unwrap(), plain);
         let floats: Vec<u8> =
