@@ -11,10 +11,9 @@ use pelton_sampling::Sampled;
 use self::{
     guess::Guesses,
     host::Host,
+    kept::{Replay, Run},
     lowered::{Lowered, allocate_buffers, rotations},
     partner::{Copies, Own, Pair},
-    record::Run,
-    replay::Replay,
     shape::{PassShape, PassWords, Written, row_words, wanted_logits},
 };
 use crate::{
@@ -48,6 +47,7 @@ mod break_even;
 mod copies;
 mod guess;
 mod host;
+mod kept;
 mod lowered;
 mod partner;
 mod parts;

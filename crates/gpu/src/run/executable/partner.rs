@@ -32,7 +32,7 @@ pub(super) struct Own {
 pub(super) struct Pair {
     /// The memory that a partner reads.
     pub(super) own: Arc<Own>,
-    /// That of the partner, if there is one.
+    /// The memory of the partner, if there is one.
     pub(super) partner: Option<Arc<Own>>,
     /// Hidden states on their way from the pass before.
     pub(super) before: wgpu::Buffer,

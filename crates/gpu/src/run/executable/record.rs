@@ -1,37 +1,20 @@
-//! Recording of passes.
+//! Recording of passes: of one that is submitted, and of the next one before it comes.
 
 use std::sync::atomic::Ordering;
 
 use pelton_graph::{Hidden, Pass, Phase};
 
-use super::{GpuExecutable, host::Host, partner::Copies, shape::PassShape};
+use super::{
+    GpuExecutable,
+    guess::{Call, Guess},
+    host::Host,
+    kept::Run,
+    shape::PassShape,
+};
 use crate::{
-    kernels::sample::SampleCall,
     persist::{PassRows, PersistentPass},
     run::in_flight::Recorded,
 };
-
-/// The recorded commands of a pass.
-#[derive(Clone)]
-pub(super) struct Run {
-    pub(super) shape: PassShape,
-    pub(super) call: SampleCall,
-    pub(super) repeat: u32,
-    /// The first step that did not run before: the one after the last part of the host.
-    pub(super) first: usize,
-    /// Whether persistent kernels run, as long as none failed.
-    pub(super) persists: bool,
-    /// Whether kernels wait for the host, as long as none failed.
-    pub(super) waits: bool,
-    /// The rows whose logits are wanted, among the selected ones.
-    pub(super) logits: Vec<usize>,
-    /// Whether the hidden states of the rows are kept.
-    pub(super) keeps_hidden: bool,
-    /// Whether the values that go into the first step are those of another pass.
-    pub(super) finds_states: bool,
-    /// Copies from the passes before it, of this executable and of its partner.
-    pub(super) copies: Copies,
-}
 
 impl GpuExecutable {
     /// The persistent kernels of a pass, if it has some: of a decoding pass of one row that is alone, or of
@@ -120,5 +103,75 @@ impl GpuExecutable {
         let hidden = hidden.collect();
         let drafted = self.drafted(&run.copies);
         Recorded { first: Vec::new(), encoder, samples, drafted, logits_bytes, hidden, dead }
+    }
+
+    /// Whether commands of a pass can be recorded before it comes: those of a part, as no other device waits for a whole
+    /// model, and those that wait for the host.
+    fn can_guess(&self, run: &Run) -> bool {
+        let is_part = self.host.is_none() && self.in_flight.hurries();
+        (is_part || run.waits)
+            && run.shape.phase == Phase::Decode
+            && run.repeat == 1
+            && run.logits.is_empty()
+    }
+
+    /// The guess of a pass that has come, if it was one.
+    pub(super) fn guessed(&mut self, run: &Run) -> Option<Guess> {
+        match self.can_guess(run) {
+            true => self.guesses.take(&run.shape, Call::Sample(run.call), run.persists),
+            false => None,
+        }
+    }
+
+    /// Records a pass after commands that it begins with. Its own may have been recorded before.
+    pub(super) fn recorded_of(
+        &self,
+        run: &Run,
+        mut encoder: wgpu::CommandEncoder,
+        guess: Option<&mut Guess>,
+    ) -> Recorded {
+        let commands = guess.and_then(|guess| guess.commands.take());
+        if commands.is_none() && !run.waits {
+            return self.recorded(run, encoder);
+        }
+        let after = self.device.device.create_command_encoder(&Default::default());
+        let before = std::mem::replace(&mut encoder, after).finish();
+        let (commands, rest) = match commands {
+            Some(commands) => (commands, self.results(run, encoder, 0)),
+            None => (self.record_waits(&run.shape), self.recorded(run, encoder)),
+        };
+        Recorded { first: [before].into_iter().chain(commands).collect(), ..rest }
+    }
+
+    /// The commands of the pass after one that was submitted, if that one was guessed too.
+    pub(super) fn recorded_next(
+        &self,
+        run: &Run,
+        was_guessed: bool,
+    ) -> Option<Vec<wgpu::CommandBuffer>> {
+        if !was_guessed || !self.can_guess(run) {
+            return None;
+        }
+        let shape = run.shape.next();
+        let mut encoder = self.device.device.create_command_encoder(&Default::default());
+        let mut compute = encoder.begin_compute_pass(&Default::default());
+        self.record(&mut compute, &shape, (run.first, self.next_persists(run)));
+        self.sample.record(&mut compute, &run.call);
+        drop(compute);
+        Some(vec![encoder.finish()])
+    }
+
+    fn next_persists(&self, run: &Run) -> bool {
+        let shape = run.shape.next();
+        run.persists && self.kernels_of(&shape).is_some_and(|kernels| kernels.covers(shape.bound))
+    }
+
+    /// Guesses the pass after one that was submitted, and keeps its commands if they are recorded.
+    pub(super) fn guess(&mut self, run: &Run, commands: Option<Vec<wgpu::CommandBuffer>>) {
+        if !self.can_guess(run) {
+            return;
+        }
+        let (shape, persists) = (run.shape.next(), self.next_persists(run));
+        self.guesses.push(Guess { shape, call: Call::Sample(run.call), persists, commands });
     }
 }

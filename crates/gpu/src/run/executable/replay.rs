@@ -7,74 +7,18 @@
 //! begins with hidden states of another one has a copy of these too. A repeated pass writes to the same
 //! places of the KV caches again.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 
-use pelton_graph::{Error, Phase, RECENT};
+use pelton_graph::{Error, Phase};
 
-use super::{GpuExecutable, host::Host, partner::Copies, record::Run, shape::PassWords};
-use crate::{
-    device::Device,
-    lower::Inputs,
-    run::in_flight::{DEPTH, Recorded},
+use super::{
+    GpuExecutable,
+    host::Host,
+    kept::{Given, RING, Run},
+    partner::Copies,
+    shape::PassWords,
 };
-
-/// The inputs of a pass in flight.
-pub(super) struct Given {
-    pub(super) run: Run,
-    pub(super) words: PassWords,
-    /// The values that go into the first step.
-    pub(super) hidden: Vec<f32>,
-    /// Parameters and states of the draws.
-    pub(super) draws: [Vec<u32>; 2],
-    pub(super) slots: Vec<u32>,
-    /// The pages `[groups, slots]` of each slot.
-    pub(super) pages: Vec<Vec<Vec<u32>>>,
-    /// The index of the copies of sampled tokens and of hidden states.
-    pub(super) copy: usize,
-}
-
-/// The data that passes in flight need to run again.
-pub(super) struct Replay {
-    /// The inputs of each pass in flight, the oldest first; `None` if nothing before it can fail.
-    pub(super) given: VecDeque<Option<Given>>,
-    /// Copies of the sampled tokens `[slots, RECENT]`, one for each pass in flight; none without
-    /// persistent kernels.
-    pub(super) copies: Vec<wgpu::Buffer>,
-    /// Copies of the values `[rows, width]` that a pass of a head began with, one for each pass in flight;
-    /// none of other plans.
-    pub(super) states: Vec<wgpu::Buffer>,
-    pub(super) next: usize,
-    /// Passes that ran again.
-    #[cfg(test)]
-    pub(super) count: usize,
-}
-
-/// Bytes of the sampled tokens of a slot.
-pub(super) const RING: u64 = 4 * RECENT as u64;
-
-impl Replay {
-    /// Memory for the passes of a plan, if its persistent kernels are `used`, and for so many bytes of
-    /// hidden states of each.
-    pub(super) fn new(
-        device: &Device,
-        inputs: &Inputs,
-        used: bool,
-        states: u64,
-    ) -> Result<Self, Error> {
-        let copies = |label, bytes| -> Result<Vec<_>, Error> {
-            let count = if used && bytes > 0 { DEPTH } else { 0 };
-            (0..count).map(|_| device.buffer(label, bytes)).collect()
-        };
-        Ok(Self {
-            given: VecDeque::with_capacity(DEPTH),
-            copies: copies("copy of recent tokens", inputs.recent.size())?,
-            states: copies("copy of hidden states", states)?,
-            next: 0,
-            #[cfg(test)]
-            count: 0,
-        })
-    }
-}
+use crate::run::in_flight::{DEPTH, Recorded};
 
 impl GpuExecutable {
     /// The inputs of a pass, if it or one before it may have to run again.
