@@ -58,8 +58,8 @@ fn read(all: &mut Conversation, key: &str, value: Value) -> Result<(), Fault> {
         "continue_final_message" => chat.continue_final_message = flag(value)?,
         "enable_thinking" => chat.enable_thinking = Some(flag(value)?),
         "reasoning_effort" => {
-            let effort = value.as_str().ok_or_else(|| expected("a text", &value))?;
-            chat.reasoning_effort = Some(effort.to_owned());
+            let level = value.as_str().ok_or_else(|| expected("a text", &value))?;
+            chat.reasoning_effort = Some(level.to_owned());
         }
         "chat_template_kwargs" => match value {
             Value::Object(kwargs) => chat.kwargs = kwargs,

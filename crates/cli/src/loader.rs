@@ -56,7 +56,7 @@ impl<'a> Loader<'a> {
                 .hint("without --context it is the sum of the lengths on the command line"),
             model => {
                 let model = model.map_err(|error| hints::of_load(error, &file))?;
-                args.effort.say(&model);
+                args.say(&model);
                 args.fit.say(model.checkpoint());
                 Ok(model)
             }

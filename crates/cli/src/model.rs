@@ -1,7 +1,7 @@
 //! The flags of a load, and the model that a word of the command line stands for.
 
 use anyhow::Result;
-use pelton::{Checkpoint, Device, EffortLevel, Engine, KvType, LoadOptions, ModelSource};
+use pelton::{Checkpoint, Device, EffortLevel, Engine, KvType, LoadOptions, Model, ModelSource};
 
 use crate::{
     effort::EffortArgs, fit::FitArgs, hints, hub, load_flags::ModelFlags, names::BUILT_IN,
@@ -45,6 +45,11 @@ impl LoadArgs {
     /// Sets the context.
     pub(crate) fn set_context(&mut self, tokens: usize) {
         self.flags.set("context", tokens.to_string());
+    }
+
+    /// Says on standard error how a loaded model runs its effort, where that is not plain.
+    pub(crate) fn say(&self, model: &Model) {
+        self.effort.say(model);
     }
 
     /// The effort of these flags, or the whole model.

@@ -50,8 +50,8 @@ impl Defaults {
                 _ if is_set || chat.kwargs.contains_key(name) => {}
                 // templates have both names for it
                 ("enable_thinking", Value::Bool(on)) => filled.enable_thinking = Some(*on),
-                ("reasoning_effort", Value::String(effort)) => {
-                    filled.reasoning_effort = Some(effort.clone());
+                ("reasoning_effort", Value::String(level)) => {
+                    filled.reasoning_effort = Some(level.clone());
                 }
                 _ => drop(filled.kwargs.insert(name.clone(), value.clone())),
             }

@@ -146,6 +146,6 @@ impl Plan {
         let none = EffortTable::default();
         let table = self.marks.table.as_deref().unwrap_or(&none);
         let refuse = |what| Error::Effort(format!("the table of effort has {what}"));
-        table.check(self).map_err(refuse)
+        table.check(&self.weights).map_err(refuse)
     }
 }

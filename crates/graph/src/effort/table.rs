@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pelton_quant::BUCKET;
 
 use super::{dial::Effort, scores::InputScores};
-use crate::{EffortForm, Plan, Weight};
+use crate::{EffortForm, Weight};
 
 /// The scores of the inputs of one matrix.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,16 +40,16 @@ impl EffortTable {
         self.0.iter().find(of).map(|one| &one.scores)
     }
 
-    /// Refuses a table that lacks the scores of one of a plan's matrices.
+    /// Refuses a table that lacks the scores of one of a plan's weights.
     ///
     /// # Errors
     ///
     /// A sentence about the first such matrix.
-    pub fn check(&self, plan: &Plan) -> Result<(), String> {
+    pub fn check(&self, weights: &[Weight]) -> Result<(), String> {
         let lacks = |weight: &&Weight| {
             weight.form() == Some(EffortForm::Nested) && self.scores(weight).is_none()
         };
-        match plan.weights.iter().find(lacks) {
+        match weights.iter().find(lacks) {
             None => Ok(()),
             Some(weight) => Err(format!(
                 "no scores of the tensor '{}' from row {} on, expected those of all matrices",

@@ -148,7 +148,7 @@ fn parse(text: &[u8], key: &str, plan: &Plan) -> Result<EffortTable, String> {
     let matrices = value["matrices"].as_array().ok_or("no matrices, expected a list of them")?;
     let matrices = matrices.iter().map(matrix).collect::<Result<_, _>>()?;
     let table = EffortTable::new(matrices);
-    table.check(plan)?;
+    table.check(&plan.weights)?;
     Ok(table)
 }
 

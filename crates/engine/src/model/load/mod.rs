@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`Opened`] | weights in the format of the options, and the adapters |
 //! | [`Planned`] | the plan, with the adapters |
-//! | [`Placed`] | the devices, the fused ops that they accept, and the marks for effort |
+//! | [`Placed`] | the devices, the fused ops that they accept, and the marks of matrices |
 //! | [`Resident`] | the weights on the devices, and the drafters |
 //! | [`Model`] | the caches and the thread that runs passes |
 

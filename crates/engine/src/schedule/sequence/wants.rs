@@ -6,7 +6,7 @@ use super::{Running, Sequence};
 use crate::schedule::{goal::Goal, values::WantedRows};
 
 impl Sequence {
-    /// The effort of the row at a position.
+    /// How much the row at a position multiplies.
     pub(crate) fn effort_at(&self, position: usize) -> Effort {
         match position < self.prompt && !self.terms.effort_in_prompt {
             true => Effort::FULL,
