@@ -538,3 +538,20 @@ fn weights_in_blocks() {
     let worst = difference(&logits(model), &expected);
     assert!(worst < 5e-4, "{worst}");
 }
+
+#[test]
+fn two_adapters_of_one_name_are_refused() {
+    for paths in [["greet", "greet.gguf"], ["a/greet.gguf", "b/greet.gguf"], ["greet", "greet"]] {
+        let options = LoadOptions::default().lora(paths[0], 1.0).lora(paths[1], 0.5);
+        let engine = Engine::with_backend(Cpu::new(1));
+        let error = engine.load(folder("qwen3").join("model.gguf"), &options).err().unwrap();
+        let [one, other] = paths;
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "load option 'lora' is {one} and {other}, both by the name \"greet\", expected \
+                 adapters of different names: rename one of them"
+            )
+        );
+    }
+}

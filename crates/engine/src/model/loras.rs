@@ -1,12 +1,12 @@
 //! The LoRA adapters of a model, and those that a request chooses.
 
-use std::path::Path;
+use std::{collections::BTreeMap, ffi::OsStr, path::Path};
 
 use pelton_graph::Plan;
 
 use crate::{
     Error,
-    api::{LoadOptions, LoraChoice},
+    api::{LoadOptions, Lora, LoraChoice},
 };
 
 /// The most LoRA adapters of one request.
@@ -24,6 +24,24 @@ pub(super) struct Loras {
 
 fn refused(found: String, expected: String) -> Error {
     Error::Option { option: "lora", found, expected }
+}
+
+/// The name of an adapter in requests: that of its file without the ending.
+fn short_name(path: &Path) -> &OsStr {
+    path.file_stem().unwrap_or(path.as_os_str())
+}
+
+/// Refuses two adapters of one name: no request could choose one of them.
+pub(super) fn check_names(loras: &[Lora]) -> Result<(), Error> {
+    let mut seen: BTreeMap<&OsStr, &Path> = BTreeMap::new();
+    for Lora { path, .. } in loras {
+        let name = short_name(path);
+        let Some(other) = seen.insert(name, path) else { continue };
+        let (name, other, path) = (name.display(), other.display(), path.display());
+        let found = format!("{other} and {path}, both by the name {name:?}");
+        return Err(refused(found, "adapters of different names: rename one of them".to_owned()));
+    }
+    Ok(())
 }
 
 impl Loras {
@@ -50,7 +68,7 @@ impl Loras {
 
     /// The adapter whose path, or whose file name without its ending, is `name`.
     fn find(&self, name: &str) -> Result<u32, Error> {
-        let short = |path: &str| Path::new(path).file_stem().is_some_and(|stem| stem == name);
+        let short = |path: &str| short_name(Path::new(path)) == name;
         let by = |is: &dyn Fn(&str) -> bool| {
             let mut found = (0..).zip(&self.names).filter(|(_, path)| is(path));
             let first = found.next().map(|(id, _)| id);

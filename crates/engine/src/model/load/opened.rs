@@ -2,6 +2,7 @@
 
 use pelton_weights::{Checkpoint, Lora};
 
+use super::super::loras::check_names;
 use crate::{Error, api::LoadOptions};
 
 /// A checkpoint whose weights have the format of a load, and the adapters for it.
@@ -12,6 +13,7 @@ pub(super) struct Opened {
 
 impl Opened {
     pub(super) fn new(mut checkpoint: Checkpoint, options: &LoadOptions) -> Result<Self, Error> {
+        check_names(&options.loras)?;
         if let Some(to) = options.quantize {
             checkpoint =
                 checkpoint.quantized(to, &mut |done, total| options.report(done, total))?;
