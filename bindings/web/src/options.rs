@@ -26,8 +26,9 @@ impl Options {
         Self { max_tokens: 256, temperature: 0.0, effort: 1.0, constraint: None }
     }
 
-    /// Lets the text keep to a constraint: a JSON schema, an expression, or a grammar of Lark or GBNF, by the
-    /// kinds `json_schema`, `regex`, `lark` and `gbnf`. The model compiles it when the answer begins.
+    /// Lets the text keep to a constraint: a JSON schema, an expression, or a grammar of Lark or
+    /// GBNF, by the kinds `json_schema`, `regex`, `lark` and `gbnf`. The model compiles it when the
+    /// answer begins.
     ///
     /// # Errors
     ///

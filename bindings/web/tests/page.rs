@@ -12,8 +12,8 @@ use pelton_testing::{Need, skip};
 const BROWSERS: [&str; 3] =
     ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
-/// A page that is built anew loads the model, chats, stops, and makes 64 tokens that are those of the CPU, and
-/// texts that keep to a schema and to an expression.
+/// A page that is built anew loads the model, chats, stops, and makes 64 tokens that are those of
+/// the CPU, and texts that keep to a schema and to an expression.
 #[test]
 fn tokens_and_texts() {
     if std::env::var_os("PELTON_FULL").is_none() {

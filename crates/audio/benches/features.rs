@@ -1,5 +1,5 @@
-//! The speed of the audio path, as multiples of real time on one core: decoding, resampling, features,
-//! voice activity.
+//! The speed of the audio path, as multiples of real time on one core: decoding, resampling,
+//! features, voice activity.
 //!
 //! ```console
 //! $ cargo bench -p pelton-audio --bench features [-- FILE]

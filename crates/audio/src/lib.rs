@@ -1,12 +1,12 @@
 //! Audio files to features of speech.
 //!
-//! The crate decodes audio files, resamples them to 16,000 samples a second and one channel, computes
-//! log-mel spectrograms, and finds the parts with voices. Audio is hostile input: everything is
-//! checked before it is used, and files of any length stream in bounded memory.
+//! The crate decodes audio files, resamples them to 16,000 samples a second and one channel,
+//! computes log-mel spectrograms, and finds the parts with voices. Audio is hostile input:
+//! everything is checked before it is used, and files of any length stream in bounded memory.
 //!
-//! [`AudioFile`] and [`RawAudio`] decode. [`Samples`] is what the rest reads from: a file, or samples in
-//! memory ([`Memory`]). [`log_mel`] and [`MelStream`] compute features as OpenAI's code does.
-//! [`VoiceDetector`] finds speech, [`Packing`] puts it in windows.
+//! [`AudioFile`] and [`RawAudio`] decode. [`Samples`] is what the rest reads from: a file, or
+//! samples in memory ([`Memory`]). [`log_mel`] and [`MelStream`] compute features as OpenAI's code
+//! does. [`VoiceDetector`] finds speech, [`Packing`] puts it in windows.
 //!
 //! ```
 //! use pelton_audio::{AudioFile, MelStream};

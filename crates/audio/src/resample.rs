@@ -81,7 +81,8 @@ impl Resampler {
     /// Runs the pending block and appends its output, up to a total number of output samples.
     fn run(&mut self, total: u64, out: &mut Vec<f32>) {
         let length = self.output.len();
-        // Both adapters have exactly the lengths that the resampler states, so nothing here can fail.
+        // Both adapters have exactly the lengths that the resampler states, so nothing here can
+        // fail.
         let input = SequentialSlice::new(&self.pending, 1, self.block);
         let output = SequentialSlice::new_mut(&mut self.output, 1, length);
         if let (Ok(input), Ok(mut output)) = (input, output) {

@@ -1,7 +1,8 @@
 //! Headers that are legal and absurd stay within bounds of memory and time.
 //!
-//! `PELTON_FUZZ_RUNS=N` makes N files in place of 4,000, in as many processes as there are cores, from
-//! `PELTON_FUZZ_SEED` on. Those of one process run one after another, as memory is counted over all threads.
+//! `PELTON_FUZZ_RUNS=N` makes N files in place of 4,000, in as many processes as there are cores,
+//! from `PELTON_FUZZ_SEED` on. Those of one process run one after another, as memory is counted
+//! over all threads.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -25,7 +26,8 @@ static ONE: Mutex<()> = Mutex::new(());
 fn decode(bytes: Vec<u8>, name: &str) -> Result<usize, AudioError> {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let (mut seconds, mut count) = (0.0, 0);
-    // building a decoder, and resampling of what comes from few bytes, in a build without optimization
+    // building a decoder, and resampling of what comes from few bytes, in a build without
+    // optimization
     let budget = Budget { bytes: 64 << 20, time: Duration::from_millis(1_500) };
     within(budget, name, || {
         let mut file = AudioFile::from_bytes(bytes, name)?.limit(60);

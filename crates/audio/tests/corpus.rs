@@ -1,4 +1,5 @@
-//! The inputs that fuzzing begins with and found worth keeping, run on stable Rust: `fuzz/seeds/decode`.
+//! The inputs that fuzzing begins with and found worth keeping, run on stable Rust:
+//! `fuzz/seeds/decode`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 

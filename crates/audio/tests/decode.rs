@@ -186,7 +186,8 @@ fn a_truncated_file_gives_its_start_and_says_so() {
 
 #[test]
 fn a_damaged_frame_becomes_silence() {
-    // Five seconds of MP3 frames, 36 ms each, of which one has a changed header of its side information.
+    // Five seconds of MP3 frames, 36 ms each, of which one has a changed header of its side
+    // information.
     let one = fs::read(path("cbr.mp3")).unwrap();
     let mut file = AudioFile::from_bytes(one.clone(), "whole").unwrap();
     let whole = file.read_all().unwrap();

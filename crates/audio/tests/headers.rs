@@ -1,5 +1,5 @@
-//! Headers that real writers leave behind: tags of many megabytes, sizes that were never written, files that
-//! are cut off. The samples are those of the files as they were made.
+//! Headers that real writers leave behind: tags of many megabytes, sizes that were never written,
+//! files that are cut off. The samples are those of the files as they were made.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by it")]
 

@@ -22,8 +22,8 @@ pub enum Rule {
     Text(String),
     /// Compact or spaced JSON that the schema allows.
     Json(Value),
-    /// A string that the schema allows, without quotation marks and escapes, and `end` after it. The
-    /// string does not contain `end` without the white space around it.
+    /// A string that the schema allows, without quotation marks and escapes, and `end` after it.
+    /// The string does not contain `end` without the white space around it.
     Raw {
         /// The schema of the string.
         schema: Value,
@@ -72,8 +72,8 @@ pub struct ToolGrammar {
 
 impl Format {
     /// The grammar of calls of the given tools (`{"type": "function", "function": {…}}`): at least
-    /// one call, and at most one unless `parallel`. `None` if the format has no calls or if there are
-    /// no tools.
+    /// one call, and at most one unless `parallel`. `None` if the format has no calls or if there
+    /// are no tools.
     ///
     /// # Errors
     ///
@@ -268,8 +268,8 @@ impl Calls {
     }
 }
 
-/// The text after the name of a parameter: its value with the texts around it, as the parser reads it by
-/// the schema.
+/// The text after the name of a parameter: its value with the texts around it, as the parser reads
+/// it by the schema.
 fn element(separator: Separator, value_end: &str, root: &Value, own: &Value) -> Rule {
     let schema = Schema::new(root, own);
     let end = value_end.trim_end();

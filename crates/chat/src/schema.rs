@@ -1,7 +1,7 @@
 //! The JSON types that a tool's schema allows for an argument.
 //!
-//! Formats that write arguments without quotation marks leave the type of a value to the schema. The parser
-//! and the grammar of such formats ask the same function, [`Schema::types`].
+//! Formats that write arguments without quotation marks leave the type of a value to the schema.
+//! The parser and the grammar of such formats ask the same function, [`Schema::types`].
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -141,8 +141,8 @@ impl<'s> Schema<'s> {
 
     /// The JSON types of the values that the schema may allow.
     ///
-    /// References, `anyOf`, `oneOf`, `allOf`, `enum` and `const` are followed. A schema without any of
-    /// these and without a type allows all types, unless it has keywords of one type alone.
+    /// References, `anyOf`, `oneOf`, `allOf`, `enum` and `const` are followed. A schema without any
+    /// of these and without a type allows all types, unless it has keywords of one type alone.
     pub(crate) fn types(self) -> Types {
         Walk::new(self.root).types(self.own, 0).unwrap_or(Types::ALL)
     }
@@ -346,8 +346,8 @@ fn product(left: &[Map<String, Value>], right: &[Map<String, Value>]) -> Vec<Map
     pairs.take(STRINGS).map(|(left, right)| both(left, right)).collect()
 }
 
-/// A schema of strings that two allow. No grammar joins two patterns: the second one is under a key that
-/// the grammar refuses by name.
+/// A schema of strings that two allow. No grammar joins two patterns: the second one is under a key
+/// that the grammar refuses by name.
 fn both(left: &Map<String, Value>, right: &Map<String, Value>) -> Map<String, Value> {
     let mut all = left.clone();
     for (key, value) in right {

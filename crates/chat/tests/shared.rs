@@ -1,4 +1,5 @@
-//! Random templates that build values which share their parts and walk them, within bounds of memory and time.
+//! Random templates that build values which share their parts and walk them, within bounds of
+//! memory and time.
 //!
 //! `PELTON_FUZZ_RUNS` is the number of templates, `PELTON_FUZZ_SEED` the seed of the first.
 

@@ -24,8 +24,8 @@ const BYTES_MAX: usize = 1 << 20;
 const CACHED: usize = 64;
 /// The most bytes of the texts of compiled constraints that are kept.
 const CACHED_BYTES: usize = 4 << 20;
-/// Bytes of a grammar or an expression up to which a text without an alternative is appended as a whole. The
-/// compiler looks for all of it after each token.
+/// Bytes of a grammar or an expression up to which a text without an alternative is appended as a
+/// whole. The compiler looks for all of it after each token.
 const FORCED_MAX: usize = 16 << 10;
 /// States of a lexer, of 1 to 2 kB each.
 const LEXER_STATES: usize = 50_000;
@@ -146,8 +146,8 @@ impl Compiler {
 
 /// Computes no mask.
 ///
-/// llguidance gives a lexer its limit of states when it computes a mask, and follows forced text before: a
-/// repetition of 20 bytes forces megabytes. A mask of no tokens sets the limit first.
+/// llguidance gives a lexer its limit of states when it computes a mask, and follows forced text
+/// before: a repetition of 20 bytes forces megabytes. A mask of no tokens sets the limit first.
 struct NoTokens<'a>(&'a TokEnv);
 
 impl BiasComputer for NoTokens<'_> {
@@ -273,9 +273,9 @@ impl Constraint {
             .map_err(|error| Error::Schema(format!("it is no JSON: {error}")))
     }
 
-    /// Refuses a JSON text, such as a request with a schema, if a bound or a constant of a schema would be
-    /// rounded. Parsed JSON has integers of 64 bits, and floats of as many for all else. Text that is no JSON may
-    /// pass.
+    /// Refuses a JSON text, such as a request with a schema, if a bound or a constant of a schema
+    /// would be rounded. Parsed JSON has integers of 64 bits, and floats of as many for all else.
+    /// Text that is no JSON may pass.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Constraints of generated text: JSON Schema, regular expressions and grammars, as masks of tokens.
+//! Constraints of generated text: JSON Schema, regular expressions and grammars, as masks of
+//! tokens.
 //!
 //! A [`Compiler`] has the vocabulary of a model and turns a [`Constraint`] into a [`Matcher`]. A
 //! matcher follows one text. Before each token it gives the [mask](Matcher::mask) of the tokens
@@ -7,8 +8,8 @@
 //!
 //! Constraints come from strangers. One that cannot be followed is refused: a grammar that does not
 //! compile, a keyword of JSON Schema that is not supported, one that needs too much memory or time.
-//! It is measured before it is compiled, and compiled on a thread of its own, for which a caller waits
-//! at most five seconds.
+//! It is measured before it is compiled, and compiled on a thread of its own, for which a caller
+//! waits at most five seconds.
 //!
 //! ```
 //! use pelton_constraint::{Compiler, Constraint};

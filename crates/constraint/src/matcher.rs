@@ -24,8 +24,8 @@ impl Interrupt {
 
 /// Follows one text under a constraint, token by token. After an error it stays in error.
 ///
-/// The work of a step is bounded: one that does not end within a second, or uses up the limits of the
-/// parser, fails with [`Error::Work`].
+/// The work of a step is bounded: one that does not end within a second, or uses up the limits of
+/// the parser, fails with [`Error::Work`].
 pub struct Matcher {
     inner: llguidance::Matcher,
     environment: TokEnv,
@@ -64,8 +64,8 @@ impl Matcher {
         self.rolls_back
     }
 
-    /// The tokens that may come next, a bit each: token `t` is bit `t % 32` of word `t / 32`. The end
-    /// tokens are among them where the text may end. At least one is.
+    /// The tokens that may come next, a bit each: token `t` is bit `t % 32` of word `t / 32`. The
+    /// end tokens are among them where the text may end. At least one is.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! Expressions of numbers that schemas refer to.
 //!
-//! A schema has no place for an expression of a number. So it gets a reference to a constant, a text that the
-//! constraint does not contain. In the compiled lexer the constant's lexeme is exchanged for the expression.
+//! A schema has no place for an expression of a number. So it gets a reference to a constant, a
+//! text that the constraint does not contain. In the compiled lexer the constant's lexeme is
+//! exchanged for the expression.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,7 +17,8 @@ use toktrie::TokEnv;
 /// Limit of the work of the search for a text that an expression matches.
 const SEARCH_MAX: u64 = 50_000;
 
-/// An expression, and a number of which all its numbers are multiples, with its digits behind the point.
+/// An expression, and a number of which all its numbers are multiples, with its digits behind the
+/// point.
 type Expression = (String, Option<(u32, u32)>);
 
 /// The expressions of a constraint's schemas.
@@ -63,8 +65,8 @@ impl Numbers {
 
     /// The definitions to which the current schema refers. The next schema has none.
     pub(crate) fn definitions(&mut self) -> Map<String, Value> {
-        // An alternative that is the reference itself allows nothing more. It makes the compiler refuse to merge
-        // the constant with another schema.
+        // An alternative that is the reference itself allows nothing more. It makes the compiler
+        // refuse to merge the constant with another schema.
         let definition = |index: usize| {
             let name = format!("{}{index}", self.prefix);
             let itself = format!("#/$defs/{name}");
@@ -75,8 +77,8 @@ impl Numbers {
         definitions
     }
 
-    /// The grammar with expressions in the places of the constants. Its text is not `forced` where the work for
-    /// a token would grow with the text that has to follow.
+    /// The grammar with expressions in the places of the constants. Its text is not `forced` where
+    /// the work for a token would grow with the text that has to follow.
     ///
     /// # Errors
     ///

@@ -7,7 +7,8 @@ use serde_json::Value;
 #[non_exhaustive]
 pub enum Constraint {
     /// JSON that a schema (draft 2020-12) allows. The members of an object come in the order of the
-    /// schema. Between two symbols there may be one space, or one line break with at most 40 spaces.
+    /// schema. Between two symbols there may be one space, or one line break with at most 40
+    /// spaces.
     ///
     /// Supported are `type`, `enum`, `const`, `anyOf`, `allOf`, `oneOf` of disjoint schemas, and
     /// `$ref` within the schema. So are `properties`, `required`, `additionalProperties`,

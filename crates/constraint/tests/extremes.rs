@@ -1,5 +1,5 @@
-//! Random constraints with extreme numbers, within bounds of memory and time. Which numbers a schema allows is
-//! compared with arithmetic of integers.
+//! Random constraints with extreme numbers, within bounds of memory and time. Which numbers a
+//! schema allows is compared with arithmetic of integers.
 //!
 //! `PELTON_FUZZ_RUNS` is the number of constraints, `PELTON_FUZZ_SEED` the seed of the first.
 
@@ -15,7 +15,8 @@ use serde_json::{Map, Value, json};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting::new();
 
-/// The documented memory of a compilation, and the time of some masks and steps on the caller's thread.
+/// The documented memory of a compilation, and the time of some masks and steps on the caller's
+/// thread.
 const BUDGET: Budget = Budget { bytes: 256 << 20, time: Duration::from_millis(500) };
 /// The same with steps that use up their documented limit, a second.
 const STEPS: Budget = Budget { bytes: 256 << 20, time: Duration::from_millis(2500) };
@@ -66,8 +67,8 @@ const NUMBERS: [&str; 40] = [
 /// The values of units are so many integers.
 const UNIT: i128 = 2_000_000_000;
 
-/// A number as an integer: units of half a billionth. Those that are too small are just beside zero, those
-/// that are too large beyond all others.
+/// A number as an integer: units of half a billionth. Those that are too small are just beside
+/// zero, those that are too large beyond all others.
 fn exact(text: &str) -> i128 {
     let (sign, text) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
     match text {

@@ -1,5 +1,5 @@
-//! Constraints that a stranger sends to stop, stall or fill the process. They are compiled in a child
-//! process, so that its death is a failed test.
+//! Constraints that a stranger sends to stop, stall or fill the process. They are compiled in a
+//! child process, so that its death is a failed test.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panic")]
 
@@ -85,8 +85,8 @@ fn gbnf_chain(count: usize) -> Constraint {
     Constraint::Gbnf(format!("root ::= r0\n{rules}r{count} ::= \"a\"\n"))
 }
 
-/// Inputs that killed, stalled or filled the process once, at the size that did and far above it, with
-/// whether it has to be refused.
+/// Inputs that killed, stalled or filled the process once, at the size that did and far above it,
+/// with whether it has to be refused.
 fn vectors() -> Vec<(&'static str, Constraint, bool)> {
     let property = |next| json!({ "type": "object", "properties": { "a": next } });
     let any = |next| json!({ "anyOf": [next, { "type": "null" }] });
@@ -359,7 +359,8 @@ fn schemas_that_people_use_are_accepted() {
     }
 }
 
-/// A step looked for all the text that has to follow it: 60 kB took 7 ms for each token of each hypothesis.
+/// A step looked for all the text that has to follow it: 60 kB took 7 ms for each token of each
+/// hypothesis.
 #[test]
 fn steps_of_a_long_text_are_short() {
     let compiler = Compiler::of_bytes().unwrap();

@@ -163,7 +163,8 @@ fn bounds_of_other_shapes() {
     }
 }
 
-/// Python's `decimal` tells which constants are multiples: `Decimal(value) % Decimal(multiple) == 0`.
+/// Python's `decimal` tells which constants are multiples:
+/// `Decimal(value) % Decimal(multiple) == 0`.
 #[test]
 fn constants_are_multiples_in_decimals() {
     const VALUES: [&str; 20] = [

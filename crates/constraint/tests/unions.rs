@@ -38,7 +38,8 @@ fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/$defs/{name}") })
 }
 
-/// `Annotated[Cat | Dog, Field(discriminator="kind")]`, as `TypeAdapter(…).json_schema()` writes it.
+/// `Annotated[Cat | Dog, Field(discriminator="kind")]`, as `TypeAdapter(…).json_schema()` writes
+/// it.
 fn union(names: &[&str]) -> Value {
     let mapping: serde_json::Map<String, Value> =
         names.iter().map(|name| (name.to_lowercase(), format!("#/$defs/{name}").into())).collect();

@@ -1,4 +1,5 @@
-//! llama.cpp's cases of grammars, the JSON Schema Test Suite, and a schema with published vocabularies.
+//! llama.cpp's cases of grammars, the JSON Schema Test Suite, and a schema with published
+//! vocabularies.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panic")]
 

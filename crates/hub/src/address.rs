@@ -39,7 +39,8 @@ fn cut(text: &str, at: char) -> (&str, Option<&str>) {
     }
 }
 
-/// The address that a reference in a document of the address `base` means: section 5.2.2, in its strict form.
+/// The address that a reference in a document of the address `base` means: section 5.2.2, in its
+/// strict form.
 pub(crate) fn resolve(base: &str, reference: &str) -> String {
     let (base, found) = (split(base), split(reference));
     let merged;

@@ -104,7 +104,8 @@ impl RepositoryCache {
         found
     }
 
-    /// Puts a blob into a snapshot: by a relative link, or as the file itself where the system has no links.
+    /// Puts a blob into a snapshot: by a relative link, or as the file itself where the system has
+    /// no links.
     pub(crate) fn link(&self, etag: &str, commit: &str, name: &FileName) -> Result<()> {
         let path = self.file(commit, name);
         create_parent(&path)?;

@@ -12,7 +12,8 @@ use crate::{
 /// The largest file of certificates, in bytes.
 const LARGEST: u64 = 16 << 20;
 
-/// The certificates of the settings, or else Mozilla's list. As in OpenSSL, the former replace the latter.
+/// The certificates of the settings, or else Mozilla's list. As in OpenSSL, the former replace the
+/// latter.
 ///
 /// # Errors
 /// If a file cannot be read, or there is no certificate in any of them.

@@ -26,7 +26,8 @@ pub(crate) fn total<'a>(files: impl IntoIterator<Item = &'a Entry>) -> u64 {
 /// The files of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// In the order in which they are downloaded: the file by which a directory is known comes last.
+    /// In the order in which they are downloaded: the file by which a directory is known comes
+    /// last.
     pub(crate) files: Vec<Entry>,
     /// The file to open; `None` for a directory.
     pub(crate) main: Option<FileName>,
@@ -42,7 +43,8 @@ impl Choice {
     }
 }
 
-/// Quantizations from the most exact to the smallest one. Without a wish the first one that fits is taken.
+/// Quantizations from the most exact to the smallest one. Without a wish the first one that fits is
+/// taken.
 const BY_QUALITY: [&str; 22] = [
     "Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q5_1", "Q5_0", "Q4_K_M", "MXFP4", "Q4_K_S", "IQ4_NL",
     "Q4_1", "IQ4_XS", "Q4_0", "Q3_K_L", "Q3_K_M", "IQ3_S", "Q3_K_S", "IQ3_XXS", "Q2_K", "IQ2_S",
@@ -82,10 +84,12 @@ impl Gguf {
     }
 }
 
-/// Chooses the files of `name` that `part` wants. `budget` is the memory for them in bytes, if it is known.
+/// Chooses the files of `name` that `part` wants. `budget` is the memory for them in bytes, if it
+/// is known.
 ///
 /// # Errors
-/// If there are none; the sentence says what there is. Also if two of them are one file on a system that ignores case.
+/// If there are none; the sentence says what there is. Also if two of them are one file on a system
+/// that ignores case.
 pub(crate) fn choose(
     name: &str,
     entries: &[Entry],
@@ -225,7 +229,8 @@ fn by_memory(models: &[Gguf], budget: Option<u64>) -> (Option<Gguf>, Option<Stri
     (smallest.cloned(), reason)
 }
 
-/// The complete GGUF models among files, in the order of their paths; those of the first folder come first.
+/// The complete GGUF models among files, in the order of their paths; those of the first folder
+/// come first.
 pub(crate) fn ggufs(entries: &[Entry]) -> Vec<Gguf> {
     let mut groups: BTreeMap<(usize, String), Vec<(Split, Entry)>> = BTreeMap::new();
     for entry in entries {
@@ -254,8 +259,8 @@ pub(crate) fn ggufs(entries: &[Entry]) -> Vec<Gguf> {
     complete.collect()
 }
 
-/// The ggml files of whisper.cpp among files of a folder, `ggml-NAME.bin`. Their tags are these names, and
-/// what hears voices alone is none of them.
+/// The ggml files of whisper.cpp among files of a folder, `ggml-NAME.bin`. Their tags are these
+/// names, and what hears voices alone is none of them.
 pub(crate) fn ggmls(entries: &[Entry]) -> Vec<Gguf> {
     let model = |entry: &Entry| {
         let name = entry.name.as_str().to_ascii_lowercase();
@@ -361,8 +366,8 @@ pub(crate) fn tag_of(name: &FileName) -> Option<Tag> {
     found.parse().ok()
 }
 
-/// Whether a path has a word without case, between its ends, `-`, `.`, `_` and `/`, where the end is one of
-/// `-`, `.` and `/`.
+/// Whether a path has a word without case, between its ends, `-`, `.`, `_` and `/`, where the end
+/// is one of `-`, `.` and `/`.
 fn has_word(path: &str, word: &str) -> bool {
     let (path, word) = (path.to_ascii_uppercase(), word.to_ascii_uppercase());
     let mut from = 0;

@@ -111,8 +111,8 @@ impl Client {
         (Some(to) == origin(uri).as_ref()).then_some(token)
     }
 
-    /// One attempt of a request, with its redirects. `follows` decides about each, by its response and by whether
-    /// it leads to another scheme, host or port.
+    /// One attempt of a request, with its redirects. `follows` decides about each, by its response
+    /// and by whether it leads to another scheme, host or port.
     pub(crate) fn attempt(
         &self,
         method: Method,

@@ -1,8 +1,8 @@
 //! Models by name: parsed, found on this machine, downloaded, verified and removed.
 //!
-//! A [`Reference`] is a name as users write it. A [`Hub`] finds it on this machine, or plans and runs its
-//! download. The cache is that of Python's `huggingface_hub`, so both use each other's files. All calls
-//! block; a download runs on threads of its own.
+//! A [`Reference`] is a name as users write it. A [`Hub`] finds it on this machine, or plans and
+//! runs its download. The cache is that of Python's `huggingface_hub`, so both use each other's
+//! files. All calls block; a download runs on threads of its own.
 //!
 //! ```no_run
 //! use pelton_hub::{Cancel, Hub, Reference, Settings};
@@ -17,14 +17,14 @@
 //! # }
 //! ```
 //!
-//! `name/` has names as users write them, `cache.rs` the cache's layout, `choose.rs` the files that make
-//! a model. `http.rs` and `listing.rs` ask the hub, through
-//! `proxy.rs` and with the trust of `certificates.rs`. `address.rs` resolves redirects, `refusal.rs` explains a
-//! status, and `pace.rs` has the least rate of a body. `download/` gets one file: pieces, journal,
-//! connections, hash, rename. `local/` reads the folders of other programs, and `pull.rs` joins them.
+//! `name/` has names as users write them, `cache.rs` the cache's layout, `choose.rs` the files that
+//! make a model. `http.rs` and `listing.rs` ask the hub, through `proxy.rs` and with the trust of
+//! `certificates.rs`. `address.rs` resolves redirects, `refusal.rs` explains a status, and
+//! `pace.rs` has the least rate of a body. `download/` gets one file: pieces, journal, connections,
+//! hash, rename. `local/` reads the folders of other programs, and `pull.rs` joins them.
 //!
-//! Everything that a host sends is checked before it is used: names of files, entity tags, redirects,
-//! sizes, ranges and hashes. The token of the hub goes to the hub's own host alone.
+//! Everything that a host sends is checked before it is used: names of files, entity tags,
+//! redirects, sizes, ranges and hashes. The token of the hub goes to the hub's own host alone.
 
 mod address;
 mod cache;

@@ -16,8 +16,8 @@ pub(crate) struct Proxies {
 }
 
 impl Proxies {
-    /// `HTTPS_PROXY` and `HTTP_PROXY` by the scheme of an address, or else `ALL_PROXY`; `NO_PROXY` has the
-    /// exceptions. The lower-case names go first, as in curl.
+    /// `HTTPS_PROXY` and `HTTP_PROXY` by the scheme of an address, or else `ALL_PROXY`; `NO_PROXY`
+    /// has the exceptions. The lower-case names go first, as in curl.
     pub(crate) fn of(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let either = |name: &str| {
             let lower = name.to_lowercase();
@@ -49,7 +49,8 @@ impl Proxies {
         if is_encrypted { self.https.clone() } else { self.http.clone() }
     }
 
-    /// Whether a host is asked without a proxy: this machine, a name in the list, or a name below one.
+    /// Whether a host is asked without a proxy: this machine, a name in the list, or a name below
+    /// one.
     pub(crate) fn excepts(&self, uri: &Uri) -> bool {
         let host = uri.host().unwrap_or_default().to_ascii_lowercase();
         let host = host.trim_matches(['[', ']']);
@@ -59,7 +60,8 @@ impl Proxies {
     }
 }
 
-/// Whether a host is a name of `NO_PROXY` or below it: `*`, `example.com`, `.example.com`, `*.example.com`.
+/// Whether a host is a name of `NO_PROXY` or below it: `*`, `example.com`, `.example.com`,
+/// `*.example.com`.
 fn is_below(host: &str, word: &str) -> bool {
     let name = word.strip_prefix('*').unwrap_or(word);
     let name = name.strip_prefix('.').unwrap_or(name);

@@ -91,8 +91,9 @@ impl Hub {
         &self.settings
     }
 
-    /// Finds a complete model on this machine: in the hub's cache, and in the folders of LM Studio and
-    /// Ollama. `budget` is the memory for it in bytes, if it is known; it decides between quantizations.
+    /// Finds a complete model on this machine: in the hub's cache, and in the folders of LM Studio
+    /// and Ollama. `budget` is the memory for it in bytes, if it is known; it decides between
+    /// quantizations.
     pub fn find(&self, reference: &Reference, budget: Option<u64>) -> Option<Model> {
         local::find(&self.settings, reference, budget)
     }
@@ -102,7 +103,8 @@ impl Hub {
         local::list(&self.settings)
     }
 
-    /// The model of a name: found on this machine, or else downloaded. `report` is called as by [`fetch`](Self::fetch).
+    /// The model of a name: found on this machine, or else downloaded. `report` is called as by
+    /// [`fetch`](Self::fetch).
     ///
     /// # Errors
     /// As [`plan`](Self::plan) and [`fetch`](Self::fetch).
@@ -124,13 +126,14 @@ impl Hub {
         local::searched(&self.settings)
     }
 
-    /// The folders in which models are looked for, with their sizes. All files below them are visited.
+    /// The folders in which models are looked for, with their sizes. All files below them are
+    /// visited.
     pub fn folders(&self) -> Vec<Folder> {
         local::folders(&self.settings)
     }
 
-    /// Removes a model from the hub's cache or from the downloads. A repository without a quantization goes
-    /// as a whole.
+    /// Removes a model from the hub's cache or from the downloads. A repository without a
+    /// quantization goes as a whole.
     ///
     /// # Errors
     /// If it is not there, belongs to another program, or a file cannot be removed.
@@ -161,10 +164,12 @@ impl Hub {
         }
     }
 
-    /// Asks the hub what a reference means. `budget` is the memory for the model in bytes, if it is known.
+    /// Asks the hub what a reference means. `budget` is the memory for the model in bytes, if it is
+    /// known.
     ///
     /// # Errors
-    /// If the name is none that a hub has, the hub is switched off, cannot be reached or refuses, or has no such model.
+    /// If the name is none that a hub has, the hub is switched off, cannot be reached or refuses,
+    /// or has no such model.
     pub fn plan(
         &self,
         reference: &Reference,
@@ -251,13 +256,15 @@ impl Hub {
         })
     }
 
-    /// Downloads the files of a plan, and returns the model. `report` is called about ten times a second.
+    /// Downloads the files of a plan, and returns the model. `report` is called about ten times a
+    /// second.
     ///
-    /// Files that are there are not downloaded again. An interrupted download goes on where it ended. A
-    /// revision of the cache leads to the new files when all of them are complete.
+    /// Files that are there are not downloaded again. An interrupted download goes on where it
+    /// ended. A revision of the cache leads to the new files when all of them are complete.
     ///
     /// # Errors
-    /// If the disk has no room, a host fails again and again or refuses, a hash is wrong, or `cancel` was set.
+    /// If the disk has no room, a host fails again and again or refuses, a hash is wrong, or
+    /// `cancel` was set.
     pub fn fetch(
         &self,
         plan: &Plan,
@@ -346,8 +353,8 @@ impl Hub {
         Ok(Job { url, to, lock, size, etag, hashes, name, repeats_tag, connections })
     }
 
-    /// The size and the entity tag of a file, without the redirect to the host of its bytes. A file without an entity
-    /// tag is named by the hash of the list.
+    /// The size and the entity tag of a file, without the redirect to the host of its bytes. A file
+    /// without an entity tag is named by the hash of the list.
     fn head(
         &self,
         url: &str,
@@ -357,7 +364,8 @@ impl Hub {
     ) -> Result<Head> {
         let attempt = |beyond: bool| {
             self.client.tried(cancel, || {
-                // the bytes may lie on the hub's own host: its tag comes with the first redirect to them
+                // the bytes may lie on the hub's own host: its tag comes with the first redirect to
+                // them
                 let follows = |response: &Response<Body>, leaves: bool| {
                     let is_told = failure::text(response.headers(), LINKED_TAG).is_some();
                     !is_told && (beyond || !leaves)

@@ -12,7 +12,8 @@ use crate::{
 /// The most characters of a hub's own words that an error repeats.
 const WORDS: usize = 300;
 
-/// A response with a status that refuses. `has_token` tells whether the request had the user's token.
+/// A response with a status that refuses. `has_token` tells whether the request had the user's
+/// token.
 pub(crate) fn refusal(url: &str, response: &Response<Body>, has_token: bool) -> Failure {
     let status = response.status().as_u16();
     let asked = text(response.headers(), "retry-after").and_then(pause);
@@ -33,7 +34,8 @@ pub(crate) fn refusal(url: &str, response: &Response<Body>, has_token: bool) -> 
     Failure { error: Error::Status { url: without_query(url), status, sentence }, retry }
 }
 
-/// The meaning of a status, and what to do. The codes are those of `huggingface_hub`'s `hf_raise_for_status`.
+/// The meaning of a status, and what to do. The codes are those of `huggingface_hub`'s
+/// `hf_raise_for_status`.
 fn meaning(url: &str, status: u16, code: &str, has_token: bool) -> String {
     let page = page(url).unwrap_or_else(|| "its page".to_owned());
     match (status, code) {

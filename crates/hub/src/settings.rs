@@ -82,8 +82,8 @@ pub struct Settings {
 
 impl Settings {
     /// The settings of the environment, by the variables of `huggingface_hub`, of llama.cpp
-    /// (`MODEL_ENDPOINT`), of Ollama (`OLLAMA_MODELS`), of OpenSSL (`SSL_CERT_FILE`, `SSL_CERT_DIR`) and
-    /// of curl (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`).
+    /// (`MODEL_ENDPOINT`), of Ollama (`OLLAMA_MODELS`), of OpenSSL (`SSL_CERT_FILE`,
+    /// `SSL_CERT_DIR`) and of curl (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`).
     ///
     /// # Errors
     /// If a variable or a token's file cannot be used, or the user has no home folder.
@@ -177,8 +177,9 @@ fn token_in(path: &Path) -> Result<Option<Token>> {
     }
 }
 
-/// A path with `~` for the home folder and `$NAME` or `${NAME}` for variables. Unknown variables stay as they are. So
-/// do `os.path.expanduser` and `os.path.expandvars` of Python, by which `huggingface_hub` reads paths.
+/// A path with `~` for the home folder and `$NAME` or `${NAME}` for variables. Unknown variables
+/// stay as they are. So do `os.path.expanduser` and `os.path.expandvars` of Python, by which
+/// `huggingface_hub` reads paths.
 fn expanded(
     name: &str,
     text: &str,

@@ -1,4 +1,5 @@
-//! Bytes of strangers, given to the parsers of this crate: names, lists of files, entity tags, journals.
+//! Bytes of strangers, given to the parsers of this crate: names, lists of files, entity tags,
+//! journals.
 
 use std::path::{Component, Path};
 
@@ -12,8 +13,8 @@ use crate::{
 /// The size of the file of a journal, in bytes: some pieces and a rest.
 const SIZE: u64 = 1_000_000_007;
 
-/// Gives the text after the first line to the parser that the line names: `reference`, `listing`, `etag` or
-/// `journal`. Whether it was accepted.
+/// Gives the text after the first line to the parser that the line names: `reference`, `listing`,
+/// `etag` or `journal`. Whether it was accepted.
 ///
 /// # Panics
 /// If a parser accepts what it must refuse.

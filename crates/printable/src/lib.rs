@@ -1,8 +1,9 @@
 //! Text that others wrote, made safe for terminals, logs and error messages.
 //!
-//! Others are models, files, servers of tools, hubs and HTTP clients. Their text may have control characters, with
-//! which it moves a terminal's cursor, sets its title or its clipboard, or forges a line of a log. Bidirectional
-//! overrides (Unicode Standard Annex 9) show a text in another order than it has.
+//! Others are models, files, servers of tools, hubs and HTTP clients. Their text may have control
+//! characters, with which it moves a terminal's cursor, sets its title or its clipboard, or forges
+//! a line of a log. Bidirectional overrides (Unicode Standard Annex 9) show a text in another order
+//! than it has.
 //!
 //! | function | result | use |
 //! |---|---|---|
@@ -26,8 +27,8 @@ fn ends_line(c: char) -> bool {
     matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// A text whose line breaks and tabs stay. A carriage return before a line break is left out. Every other
-/// [unsafe](is_unsafe) character is U+FFFD.
+/// A text whose line breaks and tabs stay. A carriage return before a line break is left out. Every
+/// other [unsafe](is_unsafe) character is U+FFFD.
 pub fn text(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| is_unsafe(c) && !matches!(c, '\n' | '\t')) {
         return Cow::Borrowed(text);
@@ -37,8 +38,8 @@ pub fn text(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A text as one line. [Unsafe](is_unsafe) characters and ends of lines are written as Rust writes them in a
-/// literal: `\n`, `\u{1b}`.
+/// A text as one line. [Unsafe](is_unsafe) characters and ends of lines are written as Rust writes
+/// them in a literal: `\n`, `\u{1b}`.
 pub fn line(text: &str) -> Cow<'_, str> {
     let is_escaped = |c| is_unsafe(c) || ends_line(c);
     if !text.contains(is_escaped) {
@@ -54,8 +55,8 @@ pub fn line(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A line of JSON in which [unsafe](is_unsafe) characters are escapes of the same value. JSON has them within
-/// strings only, but for the line break at the end, which stays.
+/// A line of JSON in which [unsafe](is_unsafe) characters are escapes of the same value. JSON has
+/// them within strings only, but for the line break at the end, which stays.
 pub fn json(line: &str) -> Cow<'_, str> {
     let is_escaped = |c| (is_unsafe(c) && c != '\n') || ends_line(c);
     if !line.contains(is_escaped) {

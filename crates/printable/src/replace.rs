@@ -1,7 +1,7 @@
 //! The characters that are replaced.
 
-/// Whether a character changes what a terminal or a log shows: C0 and C1 control characters, DEL, and
-/// bidirectional embeddings, overrides and isolates.
+/// Whether a character changes what a terminal or a log shows: C0 and C1 control characters, DEL,
+/// and bidirectional embeddings, overrides and isolates.
 pub fn is_unsafe(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -7,8 +7,9 @@ use crate::replace::push;
 /// The most bytes of a character in UTF-8.
 const CHARACTER: usize = 4;
 
-/// A writer that shows text as [`text`](crate::text) does, whatever the pieces in which it comes. Bytes that are no
-/// UTF-8 are U+FFFD too, as some terminals take a single byte for a control character.
+/// A writer that shows text as [`text`](crate::text) does, whatever the pieces in which it comes.
+/// Bytes that are no UTF-8 are U+FFFD too, as some terminals take a single byte for a control
+/// character.
 ///
 /// The beginning of a character, and a carriage return, are written with the next piece.
 #[derive(Debug)]
@@ -57,7 +58,8 @@ impl<W: Write> Write for Writer<W> {
     }
 }
 
-/// The bytes at the end that the next piece may complete: the beginning of a character, or a carriage return.
+/// The bytes at the end that the next piece may complete: the beginning of a character, or a
+/// carriage return.
 fn incomplete(bytes: &[u8]) -> usize {
     if bytes.last() == Some(&b'\r') {
         return 1;

@@ -33,8 +33,8 @@ pub fn bucket_exponent(greatest: f32) -> i32 {
     (14 - exponent).clamp(-100, 100)
 }
 
-/// Packs the weights of one input `[outputs]`, times a power of two, to codes `[16, outputs / 16]` and
-/// the mean magnitude of each rank.
+/// Packs the weights of one input `[outputs]`, times a power of two, to codes `[16, outputs / 16]`
+/// and the mean magnitude of each rank.
 ///
 /// Equal magnitudes have ranks in the order of their positions. A code is the nearest f16 that ends
 /// in the position.
@@ -84,8 +84,8 @@ pub const fn bucket_position(code: u16) -> usize {
     (code & POSITION) as usize
 }
 
-/// The input and the output of a probe of a matrix `[outputs, inputs]`: inputs evenly, and for each an
-/// output that a hash chooses.
+/// The input and the output of a probe of a matrix `[outputs, inputs]`: inputs evenly, and for each
+/// an output that a hash chooses.
 pub fn bucket_probe(probe: usize, outputs: usize, inputs: usize) -> (usize, usize) {
     // the mixing function of SplitMix64
     let mut hash = (probe as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -77,14 +77,15 @@ pub fn encode(dtype: DType, values: &[f32], out: &mut Vec<u8>) -> Result<(), Err
 
 /// Encodes whole rows like [`encode`], where errors in some columns weigh more than in others.
 ///
-/// `importance` has a finite value of at least 0 for each column of a row: the mean square of the matrix's input
-/// there. Only the ratios within a block matter. The float types, Q8_0, MXFP4, NVFP4, TQ1_0 and TQ2_0 have the bytes of
-/// [`encode`].
+/// `importance` has a finite value of at least 0 for each column of a row: the mean square of the
+/// matrix's input there. Only the ratios within a block matter. The float types, Q8_0, MXFP4,
+/// NVFP4, TQ1_0 and TQ2_0 have the bytes of [`encode`].
 ///
 /// # Errors
 ///
 /// Those of [`encode`]; [`Error::ImportanceLength`] if the values are no whole number of rows, and
-/// [`Error::Importance`] if an importance is negative, infinite or NaN. `out` is unchanged on error.
+/// [`Error::Importance`] if an importance is negative, infinite or NaN. `out` is unchanged on
+/// error.
 ///
 /// ```
 /// use pelton_quant::{DType, decode, encode, encode_weighted};
@@ -173,7 +174,8 @@ fn decode_blocks<B: Pod, const LEN: usize>(
 
 /// A block of `LEN` values that can be encoded, with the importance of each value, of at most 1.
 ///
-/// A trait in place of closures: calls of closures are not inlined where the caller has more instructions.
+/// A trait in place of closures: calls of closures are not inlined where the caller has more
+/// instructions.
 trait Encode<const LEN: usize>: Pod {
     /// The block, or `None` if it cannot represent the values.
     fn encode(values: &[f32; LEN], importance: Option<&[f32; LEN]>) -> Option<Self>;
@@ -252,7 +254,8 @@ struct Blocks<'a> {
 }
 
 impl Blocks<'_> {
-    /// Encodes block by block; rows are a whole number of blocks. AVX2 changes no bit: no operation is fused.
+    /// Encodes block by block; rows are a whole number of blocks. AVX2 changes no bit: no operation
+    /// is fused.
     fn encode<B: Encode<LEN>, const LEN: usize>(self) -> Result<(), Error> {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") {
@@ -293,7 +296,8 @@ impl Blocks<'_> {
     }
 }
 
-/// Importance relative to the largest of a block, at least [`LEAST_IMPORTANCE`], so that no sum of weights underflows.
+/// Importance relative to the largest of a block, at least [`LEAST_IMPORTANCE`], so that no sum of
+/// weights underflows.
 fn relative<const LEN: usize>(importance: &[f32; LEN]) -> [f32; LEN] {
     let largest = importance.iter().fold(0.0f32, |largest, &v| largest.max(v));
     if largest == 0.0 {

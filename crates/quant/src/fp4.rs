@@ -75,8 +75,8 @@ fn nearest(x: f32, scale: f32) -> u8 {
     best.0
 }
 
-/// A block of NVFP4: element `i` of 64 is `scales()[i / 16] * FP4_LEVELS[codes[i]]`. A tensor of this
-/// type also has a factor of its own, in another tensor.
+/// A block of NVFP4: element `i` of 64 is `scales()[i / 16] * FP4_LEVELS[codes[i]]`. A tensor of
+/// this type also has a factor of its own, in another tensor.
 ///
 /// | bytes | field |
 /// |---|---|

@@ -44,8 +44,8 @@ impl BlockIq4Nl {
         }
     }
 
-    /// Encodes with the scale that explains most of the values' weighted squares among some near that which maps the
-    /// value of the largest magnitude to the level −127.
+    /// Encodes with the scale that explains most of the values' weighted squares among some near
+    /// that which maps the value of the largest magnitude to the level −127.
     #[inline(always)]
     pub(crate) fn encode(values: &[f32; 32], importance: Option<&[f32; 32]>) -> Option<Self> {
         let weights = match importance {
@@ -114,7 +114,8 @@ impl BlockIq4Xs {
         }
     }
 
-    /// Encodes with scales that are searched as for [`BlockIq4Nl`], and then among those near the rounded ones.
+    /// Encodes with scales that are searched as for [`BlockIq4Nl`], and then among those near the
+    /// rounded ones.
     #[inline(always)]
     pub(crate) fn encode(values: &[f32; 256], importance: Option<&[f32; 256]>) -> Option<Self> {
         let (blocks, _) = values.as_chunks::<32>();

@@ -1,5 +1,5 @@
-//! Encoders of Q2_K, Q4_K and Q5_K: for each sub-block the scale and the minimum of the least weighted squared error
-//! among some candidates, then codes for both as they are stored.
+//! Encoders of Q2_K, Q4_K and Q5_K: for each sub-block the scale and the minimum of the least
+//! weighted squared error among some candidates, then codes for both as they are stored.
 
 use crate::fit::{Affine, Anchor, Search, important, mean_square, nearest, part};
 use crate::k_quants::{BlockQ2K, BlockQ4K, BlockQ5K, pack_run};
@@ -24,8 +24,8 @@ fn plain_weights<const LEN: usize>(values: &[f32; LEN]) -> [f32; LEN] {
     values.map(|v| unit + v.abs())
 }
 
-/// The units of `PARTS` scales and minima whose codes go to `top`: the largest becomes `top`, or with weights of
-/// sub-blocks, the unit is that of the least weighted error.
+/// The units of `PARTS` scales and minima whose codes go to `top`: the largest becomes `top`, or
+/// with weights of sub-blocks, the unit is that of the least weighted error.
 #[inline(always)]
 fn units<const PARTS: usize>(
     fits: &[Affine; PARTS],

@@ -1,5 +1,5 @@
-//! Encoders of Q3_K and Q6_K: for each sub-block the scale that explains most of the values' weighted squares among
-//! some candidates, then codes for it as it is stored.
+//! Encoders of Q3_K and Q6_K: for each sub-block the scale that explains most of the values'
+//! weighted squares among some candidates, then codes for it as it is stored.
 
 use crate::fit::{
     Anchor, Ends, Integers, Scaled, SubBlocks, important, mean_square, nearest, part, squares,

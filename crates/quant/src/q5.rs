@@ -120,7 +120,8 @@ impl BlockQ5_1 {
         })
     }
 
-    /// Encodes with the scale and the minimum of the least weighted squared error among some candidates.
+    /// Encodes with the scale and the minimum of the least weighted squared error among some
+    /// candidates.
     #[inline(always)]
     pub(crate) fn encode_weighted(values: &[f32; 32], importance: &[f32; 32]) -> Option<Self> {
         let weights = important(values, importance, 4.0 * mean_square(values));

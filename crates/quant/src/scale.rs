@@ -22,8 +22,8 @@ impl F16Scale {
         nearest.is_finite().then(|| Self(nearest.to_le_bytes()))
     }
 
-    /// The nearest f16, or the next one away from 0 where a subnormal one is too small: below by more than one part
-    /// of 512, which the largest of 8-bit codes cannot make up for.
+    /// The nearest f16, or the next one away from 0 where a subnormal one is too small: below by
+    /// more than one part of 512, which the largest of 8-bit codes cannot make up for.
     #[inline(always)]
     pub(crate) fn reaching(value: f32) -> Option<Self> {
         let nearest = f16::from_f32(value);

@@ -1,5 +1,5 @@
-//! The errors of the encoders, compared with those of ggml's on the same values: `golden/errors.txt` has the output of
-//! `make_errors.c`.
+//! The errors of the encoders, compared with those of ggml's on the same values:
+//! `golden/errors.txt` has the output of `make_errors.c`.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may fail")]
 
@@ -8,8 +8,8 @@ use pelton_quant::{DType, decode, encode, encode_weighted};
 const ROWS: usize = 16;
 const COLUMNS: usize = 512;
 
-/// Our error relative to ggml's. Both take the best of some candidates by weighted errors, so that the error of one
-/// distribution may be a little above; nearly all are below.
+/// Our error relative to ggml's. Both take the best of some candidates by weighted errors, so that
+/// the error of one distribution may be a little above; nearly all are below.
 const MOST: f64 = 1.0025;
 
 /// The generator of `make_errors.c`.

@@ -1,7 +1,7 @@
 //! The error of the encoders of Q4_K, Q5_K and Q6_K, compared with that of llama.cpp's.
 //!
-//! The expected errors are those of `quantize_row_q4_K_ref` and its siblings (`ggml-quants.c` in the
-//! llama_cpp_python 0.3.36 source package, gcc -O2) on the same values, decoded by PyPI `gguf`.
+//! The expected errors are those of `quantize_row_q4_K_ref` and its siblings (`ggml-quants.c` in
+//! the llama_cpp_python 0.3.36 source package, gcc -O2) on the same values, decoded by PyPI `gguf`.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may fail")]
 

@@ -57,8 +57,8 @@ fn bound(dtype: DType, block: &[f32]) -> f64 {
         DType::Q8_0 => symmetric(127.0, 0.5),
         DType::Q4_1 => with_minimum(15.0),
         DType::Q5_1 => with_minimum(31.0),
-        // the level -127 has no positive counterpart, and candidates reach 7 levels farther; twice that, as the
-        // regression moves a scale on
+        // the level -127 has no positive counterpart, and candidates reach 7 levels farther; twice
+        // that, as the regression moves a scale on
         DType::IQ4_NL => {
             let d = largest / 127.0;
             2.0 * 21.0 * d + 127.0 * f16_error(d)

@@ -1,8 +1,9 @@
-//! Files that are replaced whole, and measurements that outlive a process, such as the rates of devices and the
-//! launch shapes of kernels.
+//! Files that are replaced whole, and measurements that outlive a process, such as the rates of
+//! devices and the launch shapes of kernels.
 //!
-//! An [`Output`] is the file of a result. [`Records`] are in small JSON files of the user's cache directory: an object with an entry for each key. A file is never a
-//! reason to fail. Without it, or without a right to write it, the next process measures again.
+//! An [`Output`] is the file of a result. [`Records`] are in small JSON files of the user's cache
+//! directory: an object with an entry for each key. A file is never a reason to fail. Without it,
+//! or without a right to write it, the next process measures again.
 //!
 //! ```
 //! use pelton_records::Records;
@@ -45,7 +46,8 @@ impl<T> Records<T> {
         Self { file: file.into(), entries: PhantomData }
     }
 
-    /// Those of a file in the folder `pelton` of the user's cache directory. `None` if the user has none.
+    /// Those of a file in the folder `pelton` of the user's cache directory. `None` if the user has
+    /// none.
     pub fn of_user(name: &str) -> Option<Self> {
         let directories = etcetera::choose_base_strategy().ok()?;
         Some(Self::at(directories.cache_dir().join("pelton").join(name)))
@@ -63,8 +65,9 @@ impl<T: Serialize + DeserializeOwned + Default> Records<T> {
         self.read().ok()??.remove(key)
     }
 
-    /// Changes the entry of a key, or the default where there is none. Writers take turns by a lock. A file that cannot be
-    /// parsed may be of a later version, so it is kept under another name.
+    /// Changes the entry of a key, or the default where there is none. Writers take turns by a
+    /// lock. A file that cannot be parsed may be of a later version, so it is kept under another
+    /// name.
     ///
     /// # Errors
     ///
@@ -73,7 +76,8 @@ impl<T: Serialize + DeserializeOwned + Default> Records<T> {
         let file = &self.file;
         make_parent(file)?;
         let turn = fs::File::create(file.with_extension("lock"))?;
-        // a file system without locks loses entries that are written at the same time, which are measured again
+        // a file system without locks loses entries that are written at the same time, which are
+        // measured again
         let _ = turn.lock();
         let mut all = match self.read() {
             Ok(Some(all)) => all,

@@ -15,12 +15,12 @@ const NAMES: usize = 1000;
 
 /// The file of a result.
 ///
-/// A regular file appears whole, by a rename from a name beside it. One that exists keeps its permissions and, where
-/// the system allows it, its owner. A link stays, and the file to which it leads is replaced. Other names of the same
-/// file (hard links) keep the old content.
+/// A regular file appears whole, by a rename from a name beside it. One that exists keeps its
+/// permissions and, where the system allows it, its owner. A link stays, and the file to which it
+/// leads is replaced. Other names of the same file (hard links) keep the old content.
 ///
-/// A rename over a device or a pipe would remove it. Bytes go straight into those, in the order of the writes.
-/// Block devices and sockets are refused.
+/// A rename over a device or a pipe would remove it. Bytes go straight into those, in the order of
+/// the writes. Block devices and sockets are refused.
 #[derive(Debug)]
 pub struct Output {
     file: File,
@@ -44,11 +44,13 @@ impl Drop for Partial {
 }
 
 impl Output {
-    /// Begins a file. One that exists is an error of the kind `AlreadyExists` unless it may be `replaced`.
+    /// Begins a file. One that exists is an error of the kind `AlreadyExists` unless it may be
+    /// `replaced`.
     ///
     /// # Errors
     ///
-    /// If the path is a folder, a block device or a socket, or the file cannot be created beside it.
+    /// If the path is a folder, a block device or a socket, or the file cannot be created beside
+    /// it.
     pub fn create(path: &Path, replaced: bool) -> io::Result<Self> {
         let found = match fs::metadata(path) {
             Ok(found) => Some(found),
@@ -105,7 +107,8 @@ impl Output {
         self.bytes
     }
 
-    /// Waits until the file is on the disk and gives it its name. Without this call there is no file, or the old one.
+    /// Waits until the file is on the disk and gives it its name. Without this call there is no
+    /// file, or the old one.
     ///
     /// # Errors
     ///
@@ -151,7 +154,8 @@ fn target(path: &Path) -> io::Result<PathBuf> {
     Err(refused("it is a link to itself, expected a file"))
 }
 
-/// Whether a path is a name of an open file, as `/dev/stdout` is. The file has no name that could be replaced.
+/// Whether a path is a name of an open file, as `/dev/stdout` is. The file has no name that could
+/// be replaced.
 fn is_descriptor(path: &Path) -> bool {
     let folders = ["/dev/fd", "/dev/stdout", "/dev/stderr", "/proc"];
     folders.iter().any(|folder| path.starts_with(folder))

@@ -31,8 +31,8 @@ impl FixedParams {
     /// this distance is never drawn.
     pub const FAR: u32 = 48 << FRACTION;
 
-    /// From options that are in the [ranges](crate::Sampling::check) of [`Sampling`](crate::Sampling);
-    /// `None` where the likeliest token is taken always.
+    /// From options that are in the [ranges](crate::Sampling::check) of
+    /// [`Sampling`](crate::Sampling); `None` where the likeliest token is taken always.
     pub fn new(temperature: f32, top_k: usize, top_p: f32, min_p: f32) -> Option<Self> {
         if temperature == 0.0 || top_k == 1 {
             return None;

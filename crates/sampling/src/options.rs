@@ -196,8 +196,8 @@ options! {
         --"typical-p" "P", "typical_p" ["typ_p"],
         "Draw from the tokens of the most typical information whose probabilities sum to P; 1 for all",
         HOST;
-    /// Probability of removing all tokens above the threshold of XTC but the least likely of them, in
-    /// 0 to 1; 0 for never.
+    /// Probability of removing all tokens above the threshold of XTC but the least likely of them,
+    /// in 0 to 1; 0 for never.
     xtc_probability: f32 = 0.0, Number(0.0, 1.0),
         --"xtc-probability" "P", "xtc_probability" [],
         "Leave out the top choices but the least likely one with probability P (XTC); 0 for never",

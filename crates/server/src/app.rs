@@ -23,7 +23,8 @@ use crate::{
     usage::Usage,
 };
 
-/// Bodies up to this size are parsed at once: that takes less than a way to another thread and back.
+/// Bodies up to this size are parsed at once: that takes less than a way to another thread and
+/// back.
 const SMALL: usize = 16 << 10;
 
 /// Where the server stands in its life.

@@ -57,8 +57,8 @@ impl ModelConfig {
     }
 }
 
-/// The name of a file without `.gguf` or `.bin`, or that of a folder. A folder of the cache of the Hugging Face hub
-/// (`models--OWNER--NAME/snapshots/COMMIT`) has the repository's.
+/// The name of a file without `.gguf` or `.bin`, or that of a folder. A folder of the cache of the
+/// Hugging Face hub (`models--OWNER--NAME/snapshots/COMMIT`) has the repository's.
 fn name_of(path: &Path) -> String {
     let own = |path: &Path| Some(path.file_name()?.to_string_lossy().into_owned());
     if path.extension().is_some_and(|extension| extension == "gguf" || extension == "bin")
@@ -233,12 +233,13 @@ pub struct Config {
     pub load: LoadOptions,
     /// Where the models run.
     pub device: Device,
-    /// Whole copies of each model of text: one for each GPU of the device, as [`Device::replicas`] says, or several that
-    /// share the threads of the CPU.
+    /// Whole copies of each model of text: one for each GPU of the device, as [`Device::replicas`]
+    /// says, or several that share the threads of the CPU.
     pub replicas: usize,
     /// Threads on the CPU.
     pub threads: usize,
-    /// Whether weights stay in the order of their file, as [`pelton::EngineBuilder::repack`] has it without it.
+    /// Whether weights stay in the order of their file, as [`pelton::EngineBuilder::repack`] has it
+    /// without it.
     pub in_file_order: bool,
     /// The keys, one of which a request must have; none for a server without keys.
     pub keys: Vec<ApiKey>,
@@ -289,8 +290,8 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// Where changes of cached prefixes are published, for routers that send a prompt to where its prefix is.
-/// They have the tokens of prompts, and anyone who connects can read them.
+/// Where changes of cached prefixes are published, for routers that send a prompt to where its
+/// prefix is. They have the tokens of prompts, and anyone who connects can read them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KvEvents {
@@ -303,7 +304,8 @@ pub struct KvEvents {
 }
 
 impl KvEvents {
-    /// Addresses as `HOST:PORT`, or as vLLM has them: `tcp://HOST:PORT`, with `*` for all interfaces.
+    /// Addresses as `HOST:PORT`, or as vLLM has them: `tcp://HOST:PORT`, with `*` for all
+    /// interfaces.
     pub fn new(address: &str, replay: Option<&str>, pod: Option<String>) -> Self {
         let plain = |address: &str| {
             let address = address.strip_prefix("tcp://").unwrap_or(address);
@@ -326,8 +328,8 @@ impl KvEvents {
 pub struct Downloads {
     /// The hub and the cache.
     pub settings: pelton_hub::Settings,
-    /// Bytes of memory for a model on a device, if they are known. They decide where a name leaves the
-    /// quantization open.
+    /// Bytes of memory for a model on a device, if they are known. They decide where a name leaves
+    /// the quantization open.
     pub budget: fn(Device) -> Option<u64>,
 }
 

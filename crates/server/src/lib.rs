@@ -8,10 +8,11 @@
 //! # }
 //! ```
 //!
-//! Inside, imports go one way. First come `config`, `error`, `input` (bodies to fields), `kv_events`
-//! (cached prefixes, for routers), `metrics`, `models` (the registry), `pulls` (downloads) and `store`
-//! (responses to go on from). Then `generate` and `speech` (requests to models), `wire` (bodies of
-//! responses), `app`, `http` (connections, keys, limits), `api` (the handlers) and `server`.
+//! Inside, imports go one way. First come `config`, `error`, `input` (bodies to fields),
+//! `kv_events` (cached prefixes, for routers), `metrics`, `models` (the registry), `pulls`
+//! (downloads) and `store` (responses to go on from). Then `generate` and `speech` (requests to
+//! models), `wire` (bodies of responses), `app`, `http` (connections, keys, limits), `api` (the
+//! handlers) and `server`.
 
 mod api;
 mod app;

@@ -1,5 +1,5 @@
-//! Downloads that requests ask for: a few at a time, one for each name, ended with the last request that
-//! waits for it.
+//! Downloads that requests ask for: a few at a time, one for each name, ended with the last request
+//! that waits for it.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -96,8 +96,8 @@ impl Pulls {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a download, or joins the one of the same name. `device` is that of the model, and `offer` is
-    /// called when all of it is there.
+    /// Begins a download, or joins the one of the same name. `device` is that of the model, and
+    /// `offer` is called when all of it is there.
     pub(crate) fn start(
         self: &Arc<Self>,
         device: Device,

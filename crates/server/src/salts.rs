@@ -5,8 +5,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Limit of the bytes of texts that are remembered. Then all are forgotten, and with them the cached
-/// prefixes of their namespaces.
+/// Limit of the bytes of texts that are remembered. Then all are forgotten, and with them the
+/// cached prefixes of their namespaces.
 const BYTES_MAX: usize = 1 << 20;
 
 /// The number of a key, and a text that its client chose.

@@ -187,7 +187,8 @@ impl Server {
     }
 }
 
-/// Opens the devices of replicas. Those on the CPU share its threads, of which each has at least one.
+/// Opens the devices of replicas. Those on the CPU share its threads, of which each has at least
+/// one.
 fn engines(
     engine: &EngineBuilder,
     devices: &[Device],

@@ -18,8 +18,8 @@ const RESPONSE: usize = 512;
 /// Memory of an item beside its texts, in bytes: two texts with what the allocator adds to them.
 const ITEM: usize = 128;
 
-/// The newest responses of all keys. The oldest ones make room. All are stored as compact JSON: values
-/// take many times the memory of their text.
+/// The newest responses of all keys. The oldest ones make room. All are stored as compact JSON:
+/// values take many times the memory of their text.
 #[derive(Debug, Default)]
 pub(crate) struct Store(Mutex<Stored>);
 
@@ -104,7 +104,8 @@ impl Store {
         Some(all.find(|one| one.key == key && one.id == id)?.body.clone())
     }
 
-    /// Forgets a response of a key, with the items that no other response has. Whether there was one.
+    /// Forgets a response of a key, with the items that no other response has. Whether there was
+    /// one.
     pub(crate) fn remove(&self, key: Option<usize>, id: &str) -> bool {
         let mut stored = self.lock();
         let at = stored.responses.iter().position(|one| one.key == key && one.id == id);

@@ -10,16 +10,16 @@ pub trait Features {
     /// Frames of the file's content, without the silence that is appended to it.
     fn frames(&self) -> usize;
 
-    /// Writes the frames from `first` on to `out` `[frames of a window, mels]`, and zeros in place of
-    /// those beyond the content.
+    /// Writes the frames from `first` on to `out` `[frames of a window, mels]`, and zeros in place
+    /// of those beyond the content.
     ///
     /// # Errors
     ///
     /// The file could not be read or decoded.
     fn read(&mut self, first: usize, out: &mut [f32]) -> Result<(), Self::Error>;
 
-    /// As [`read`](Self::read), but with the frames of silence beyond the content. The language is detected
-    /// in such a window, because OpenAI's code appends silence to the audio of a file.
+    /// As [`read`](Self::read), but with the frames of silence beyond the content. The language is
+    /// detected in such a window, because OpenAI's code appends silence to the audio of a file.
     ///
     /// # Errors
     ///

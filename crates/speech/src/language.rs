@@ -176,8 +176,8 @@ impl Language {
 impl FromStr for Language {
     type Err = UnknownLanguage;
 
-    /// From a code, a tag of BCP 47 such as `de-CH`, a name or another name, in any case. The first subtag of a
-    /// tag is its language.
+    /// From a code, a tag of BCP 47 such as `de-CH`, a name or another name, in any case. The first
+    /// subtag of a tag is its language.
     fn from_str(text: &str) -> Result<Self, UnknownLanguage> {
         let wanted = text.to_lowercase();
         let wanted = language_of_tag(&wanted).unwrap_or(&wanted);
@@ -189,8 +189,8 @@ impl FromStr for Language {
     }
 }
 
-/// The first subtag of a tag of BCP 47, such as `de` of `de-ch`; `_` separates subtags too, as in names of
-/// locales. `None` for a text without subtags, or whose parts are none.
+/// The first subtag of a tag of BCP 47, such as `de` of `de-ch`; `_` separates subtags too, as in
+/// names of locales. `None` for a text without subtags, or whose parts are none.
 fn language_of_tag(text: &str) -> Option<&str> {
     let is_separator = |c: char| matches!(c, '-' | '_');
     let (first, rest) = text.split_once(is_separator)?;

@@ -41,8 +41,8 @@ pub struct Append<'a> {
 /// The allowed tokens after appends, of which the likeliest are wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Filters<'a> {
-    /// The allowed tokens of each append `[appends, ⌈vocab / 32⌉]`, as bit sets: token `t` is bit `t % 32`
-    /// of word `t / 32`.
+    /// The allowed tokens of each append `[appends, ⌈vocab / 32⌉]`, as bit sets: token `t` is bit
+    /// `t % 32` of word `t / 32`.
     pub masks: &'a [u32],
     /// The first timestamp.
     pub split: u32,
@@ -67,9 +67,9 @@ pub struct Alignment {
 
 /// A model that recognizes speech.
 ///
-/// The caller encodes windows, begins hypotheses over them and appends tokens to these. A hypothesis keeps
-/// the past of its tokens, so every token runs once. [`fork`](Self::fork) copies a hypothesis for another
-/// branch of a beam. Windows and hypotheses are freed by the caller.
+/// The caller encodes windows, begins hypotheses over them and appends tokens to these. A
+/// hypothesis keeps the past of its tokens, so every token runs once. [`fork`](Self::fork) copies a
+/// hypothesis for another branch of a beam. Windows and hypotheses are freed by the caller.
 pub trait Recognizer {
     /// Why a call failed.
     type Error;
@@ -104,22 +104,23 @@ pub trait Recognizer {
     /// Frees a hypothesis.
     fn free(&mut self, hypothesis: Hypothesis);
 
-    /// Appends tokens to distinct hypotheses, in one batch. Returns the logits `[wants, vocab]` in the order
-    /// of the appends and of their wants.
+    /// Appends tokens to distinct hypotheses, in one batch. Returns the logits `[wants, vocab]` in
+    /// the order of the appends and of their wants.
     ///
     /// # Errors
     ///
     /// The backend failed, or a hypothesis would be longer than the context.
     fn append(&mut self, appends: &[Append<'_>]) -> Result<&[f32], Self::Error>;
 
-    /// The most tokens of a part that [`append_ranked`](Self::append_ranked) can rank where the logits are; 0
-    /// if that saves nothing.
+    /// The most tokens of a part that [`append_ranked`](Self::append_ranked) can rank where the
+    /// logits are; 0 if that saves nothing.
     fn ranks(&self) -> usize {
         0
     }
 
-    /// Appends one token to each of some hypotheses that have tokens, and returns the likeliest allowed next
-    /// tokens of each, in the order of the appends. Called if [`ranks`](Self::ranks) is at least the count.
+    /// Appends one token to each of some hypotheses that have tokens, and returns the likeliest
+    /// allowed next tokens of each, in the order of the appends. Called if [`ranks`](Self::ranks)
+    /// is at least the count.
     ///
     /// # Errors
     ///
@@ -150,6 +151,7 @@ pub trait Recognizer {
     ///
     /// # Errors
     ///
-    /// As for [`append`](Self::append); or the model has no heads that are known to follow the audio.
+    /// As for [`append`](Self::append); or the model has no heads that are known to follow the
+    /// audio.
     fn align(&mut self, window: Window, tokens: &[u32]) -> Result<Alignment, Self::Error>;
 }

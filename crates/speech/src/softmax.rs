@@ -1,7 +1,8 @@
 //! Log-probabilities of a row of logits.
 //!
 //! A window of five beams takes five of these in each step, so the exponentials are computed in
-//! vectors. A polynomial gives the fraction of the power of two, and the exponent's bits its whole part.
+//! vectors. A polynomial gives the fraction of the power of two, and the exponent's bits its whole
+//! part.
 
 use std::f32::consts::{LN_2, LOG2_E};
 

@@ -18,7 +18,8 @@ pub trait Tokenizer {
     /// The number of tokens.
     fn size(&self) -> usize;
 
-    /// The bytes of a token: `<|en|>` and the like for special tokens, no bytes beyond the last token.
+    /// The bytes of a token: `<|en|>` and the like for special tokens, no bytes beyond the last
+    /// token.
     fn text(&self, token: u32) -> &[u8];
 
     /// The tokens of a text. Special tokens in it are plain text.
@@ -66,7 +67,8 @@ impl Vocabulary {
 
     /// Finds the special tokens of a tokenizer.
     ///
-    /// A vocabulary is English-only if it has no languages or is as large as OpenAI's English-only one.
+    /// A vocabulary is English-only if it has no languages or is as large as OpenAI's English-only
+    /// one.
     ///
     /// # Errors
     ///
@@ -106,8 +108,8 @@ impl Vocabulary {
         })
     }
 
-    /// The same vocabulary of a model that knows English alone, whose prompts name neither language nor
-    /// task.
+    /// The same vocabulary of a model that knows English alone, whose prompts name neither language
+    /// nor task.
     #[must_use]
     pub fn english_only(self) -> Self {
         Self { multilingual: false, ..self }
@@ -118,7 +120,8 @@ impl Vocabulary {
         self.multilingual
     }
 
-    /// The languages with their tokens, in the order of [`Language::all`]; none if it is English-only.
+    /// The languages with their tokens, in the order of [`Language::all`]; none if it is
+    /// English-only.
     pub fn languages(&self) -> &[(Language, u32)] {
         if self.multilingual { &self.languages } else { &[] }
     }

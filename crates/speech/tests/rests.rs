@@ -9,8 +9,8 @@ use pelton_speech::transcribe::{
     Piece, TranscribeOptions, Transcript, transcribe_pieces, transcribe_voices,
 };
 
-/// The model says a letter for each 5 s that it hears, at most two in a window, then ends without a sign. The
-/// times of two texts that follow each other are equal.
+/// The model says a letter for each 5 s that it hears, at most two in a window, then ends without a
+/// sign. The times of two texts that follow each other are equal.
 fn stops_early(_: u64, tokens: &[u32]) -> Vec<f32> {
     let time = |seconds: u32| FIRST_TIMESTAMP + seconds * 50;
     let start = tokens.iter().position(|&token| token == FIRST_TIMESTAMP);
@@ -84,7 +84,8 @@ fn speech() -> Vec<Piece> {
 #[test]
 fn the_rest_of_a_piece_is_decoded() {
     let pieces = speech();
-    // each piece has windows at 0, 10 and 20 s; the last one is 5 s long, and its second text is behind it
+    // each piece has windows at 0, 10 and 20 s; the last one is 5 s long, and its second text is
+    // behind it
     let mut expected = Vec::new();
     for piece in 0..4 {
         let start = f64::from(piece) * 25.0;
@@ -146,8 +147,8 @@ fn rests_begin_with_a_voice() {
     }
 }
 
-/// A text without an end is decoded again from its start if it is too short for what is said there, and stays
-/// where it fits.
+/// A text without an end is decoded again from its start if it is too short for what is said there,
+/// and stays where it fits.
 #[test]
 fn open_texts_are_whole() {
     for (voices, seeks) in [(1000..2450, vec![0, 1000, 2000]), (1000..1080, vec![0])] {

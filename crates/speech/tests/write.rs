@@ -1,4 +1,5 @@
-//! Writers of transcripts, compared with OpenAI's (`fixtures/write/make.py`) and with what their formats allow.
+//! Writers of transcripts, compared with OpenAI's (`fixtures/write/make.py`) and with what their
+//! formats allow.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -44,8 +45,8 @@ fn text(format: Format, segments: &[Segment], options: &WriteOptions) -> String 
     String::from_utf8(out).unwrap()
 }
 
-/// OpenAI's file with its flaws mended: numbers that are none, rows of several lines, subtitles that end early
-/// or have no text.
+/// OpenAI's file with its flaws mended: numbers that are none, rows of several lines, subtitles
+/// that end early or have no text.
 fn readable(format: Format, text: &str) -> String {
     match format {
         Format::Json => text.replace("-Infinity", "null"),
@@ -112,8 +113,8 @@ fn one(text: &str) -> Segment {
     }
 }
 
-/// WebVTT, section 4.1: a block of a cue ends at a blank line, and its text has no `-->`, and neither `&` nor
-/// `<` outside of escapes and tags.
+/// WebVTT, section 4.1: a block of a cue ends at a blank line, and its text has no `-->`, and
+/// neither `&` nor `<` outside of escapes and tags.
 #[test]
 fn subtitles_can_be_read_back() {
     let hostile = " a\n\n--> b\r\r\n \t\nif x < 3 && y --->> 4\0 <i>&amp;\n\n2\n00:00:00,000 --> 00:00:09,000\nfake";

@@ -2,7 +2,8 @@
 
 use std::{fs, path::Path};
 
-/// The shape and the elements of a version 1 `.npy` file with elements of 4 bytes in the order of C.
+/// The shape and the elements of a version 1 `.npy` file with elements of 4 bytes in the order of
+/// C.
 ///
 /// # Panics
 ///

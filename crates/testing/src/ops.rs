@@ -35,12 +35,13 @@ pub struct Outcome {
     pub compared: usize,
     /// Plans of fused ops that the backend does not accept: the name of the op and the plan.
     pub skipped: Vec<(&'static str, String)>,
-    /// Plans with an elementary op that the backend does not accept: the name of the op and the plan.
+    /// Plans with an elementary op that the backend does not accept: the name of the op and the
+    /// plan.
     pub refused: Vec<(&'static str, String)>,
 }
 
-/// Compares every op of a backend with the reference: the elementary ones and the fused ones that it
-/// accepts.
+/// Compares every op of a backend with the reference: the elementary ones and the fused ones that
+/// it accepts.
 ///
 /// # Panics
 /// If a result differs by more than the op's tolerance.

@@ -1,5 +1,5 @@
-//! A value in its range and one out of it for each option of sampling: the tests of bodies, flags and
-//! the commands of a chat share them.
+//! A value in its range and one out of it for each option of sampling: the tests of bodies, flags
+//! and the commands of a chat share them.
 
 use pelton_sampling::{OptionKind, Sampling, SamplingOption};
 

@@ -1,9 +1,9 @@
 //! Skipping of tests whose requirements the machine lacks.
 //!
 //! `PELTON_REQUIRE` lists the requirements that must be met, separated by commas: `gpu`, `data`,
-//! `python`, `node`. A test that lacks one of them fails instead of being skipped. `PELTON_SKIPPED` names a
-//! file to which a line is appended for each skipped test, because `cargo test` does not print the
-//! output of tests that pass.
+//! `python`, `node`. A test that lacks one of them fails instead of being skipped. `PELTON_SKIPPED`
+//! names a file to which a line is appended for each skipped test, because `cargo test` does not
+//! print the output of tests that pass.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;

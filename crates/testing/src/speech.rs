@@ -292,8 +292,8 @@ pub fn numbers(list: &Value) -> Vec<f64> {
     list.as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
 }
 
-/// Compares a backend with openai-whisper: encoder states, logits, greedy tokens and the scores of the
-/// heads that follow the audio, with caches in f32.
+/// Compares a backend with openai-whisper: encoder states, logits, greedy tokens and the scores of
+/// the heads that follow the audio, with caches in f32.
 ///
 /// # Panics
 /// If a number differs by more than 1e-3, or a token at all.

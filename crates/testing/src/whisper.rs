@@ -5,7 +5,8 @@ use pelton_weights::{Array, Checkpoint, GgufWriter, ValueType};
 
 use crate::Random;
 
-/// The shape of a random model of Whisper's form. Heads have 64 elements, as in all published models.
+/// The shape of a random model of Whisper's form. Heads have 64 elements, as in all published
+/// models.
 #[derive(Clone, Debug)]
 pub struct WhisperSpec {
     /// Width of the residual stream, a multiple of 64.
@@ -24,7 +25,8 @@ pub struct WhisperSpec {
     pub vocab: usize,
     /// Layer and head of those that follow the audio.
     pub alignment_heads: Vec<[usize; 2]>,
-    /// The format of the matrices of layers and of the embedding. Convolutions are F16 if it is not F32.
+    /// The format of the matrices of layers and of the embedding. Convolutions are F16 if it is not
+    /// F32.
     pub dtype: DType,
     /// The seed of the random numbers.
     pub seed: u64,
@@ -80,7 +82,8 @@ struct Tensor {
 }
 
 impl WhisperSpec {
-    /// The model of `crates/cli/tests/speech/make_expected.py`, which writes letters in four languages.
+    /// The model of `crates/cli/tests/speech/make_expected.py`, which writes letters in four
+    /// languages.
     pub fn of_letters(seed: u64) -> Self {
         Self {
             encoder_layers: 1,

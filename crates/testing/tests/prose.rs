@@ -1,5 +1,5 @@
-//! The prose of documents and comments: short sentences that begin with their subject, and links that
-//! lead to files.
+//! The prose of documents and comments: short sentences that begin with their subject, and links
+//! that lead to files.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panic")]
 
@@ -15,6 +15,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sentences::{CODE, fault, sentences, words};
+
+/// The columns that rustfmt has for code, and a comment too.
+const COLUMNS: usize = 100;
+/// Rooms whose comments are still wider.
+const WIDE: [&str; 8] = [
+    "bindings/python",
+    "crates/capi",
+    "crates/cli",
+    "crates/cpu",
+    "crates/engine",
+    "crates/gpu",
+    "crates/graph",
+    "crates/place",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -102,7 +116,8 @@ fn links_lead_to_files() {
     assert!(found.is_empty(), "links that lead nowhere:{found}");
 }
 
-/// Paths in code spans are those of files here, or ends of such paths. CHANGELOG.md names files of the past.
+/// Paths in code spans are those of files here, or ends of such paths. CHANGELOG.md names files of
+/// the past.
 #[test]
 fn paths_in_documents_exist() {
     let root = root();
@@ -186,6 +201,54 @@ fn comments_have_short_sentences() {
     }
     assert!(count > 5000, "found only {count} comments");
     assert!(found.is_empty(), "comments to be rewritten:{found}");
+}
+
+#[test]
+fn comments_are_narrow() {
+    let root = root();
+    let mut found = String::new();
+    for path in files(&root, &["rs"]) {
+        let name = path.strip_prefix(&root).unwrap().display().to_string();
+        if WIDE.iter().any(|room| Path::new(&name).starts_with(room)) {
+            continue;
+        }
+        let source = fs::read_to_string(&path).unwrap();
+        for line in wide_comments(&source) {
+            found += &format!("\n{name}:{line}");
+        }
+    }
+    assert!(found.is_empty(), "comments wider than {COLUMNS} columns:{found}");
+}
+
+/// The lines of comments that are too wide, except for tables, code, and words that cannot be
+/// broken.
+fn wide_comments(source: &str) -> Vec<usize> {
+    let mut is_code = false;
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(source.lines()) {
+        let Some(text) = line.trim_start().strip_prefix("//") else {
+            is_code = false;
+            continue;
+        };
+        let text = text.trim_start_matches(['/', '!']).trim_start();
+        is_code ^= text.starts_with("```");
+        let breaks =
+            text.trim_start_matches("- ").split('`').step_by(2).any(|part| part.contains(' '));
+        if line.chars().count() > COLUMNS && !is_code && !text.starts_with('|') && breaks {
+            found.push(number);
+        }
+    }
+    found
+}
+
+#[test]
+fn wide_comments_are_found() {
+    let long = "word ".repeat(25);
+    let code = format!("`{}`", "x ".repeat(60));
+    let source = format!(
+        "// {long}\n/// | {long} |\n//! - {code}\n//! ```\n//! {long}\n//! ```\n//! {long}\nlet a = 1; // {long}\n"
+    );
+    assert_eq!(wide_comments(&source), [1, 7]);
 }
 
 #[test]

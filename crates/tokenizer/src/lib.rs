@@ -1,10 +1,10 @@
 //! Encoding of text to token ids and decoding of ids, with the vocabulary of a model file.
 //!
 //! [`Tokenizer::from_metadata`] builds a tokenizer from the `tokenizer.*` keys of a GGUF file:
-//! SentencePiece BPE (`llama`), BPE with a pre-tokenizer (`gpt2`, `gemma4`), WordPiece (`bert`)
-//! and Unigram (`t5`). A `tokenizer.json` that those keys cannot express is under the key
-//! `tokenizer.huggingface.json`, whose rules are applied as by the library `tokenizers`. [`Tokenizer::decoder`] decodes ids incrementally and returns complete
-//! characters only.
+//! SentencePiece BPE (`llama`), BPE with a pre-tokenizer (`gpt2`, `gemma4`), WordPiece (`bert`) and
+//! Unigram (`t5`). A `tokenizer.json` that those keys cannot express is under the key
+//! `tokenizer.huggingface.json`, whose rules are applied as by the library `tokenizers`.
+//! [`Tokenizer::decoder`] decodes ids incrementally and returns complete characters only.
 
 mod bpe;
 mod bytes;

@@ -123,8 +123,8 @@ impl Search {
 }
 
 // No key corresponds to `lstrip` and `rstrip` of `tokenizer.json`, which state the tokens that
-// absorb adjacent white space. The two rules below are those of llama.cpp (`src/llama-vocab.cpp`, "set
-// attributes by model/tokenizer/architecture name").
+// absorb adjacent white space. The two rules below are those of llama.cpp (`src/llama-vocab.cpp`,
+// "set attributes by model/tokenizer/architecture name").
 
 fn strips_before(vocabulary: &Vocabulary<'_>, text: &str) -> bool {
     match text {

@@ -383,8 +383,8 @@ impl Tokenizer {
         self.eos
     }
 
-    /// Whether generation ends with this token: the file's EOS, EOT and EOM, and control tokens that
-    /// are known to end a turn, such as `<|im_end|>`.
+    /// Whether generation ends with this token: the file's EOS, EOT and EOM, and control tokens
+    /// that are known to end a turn, such as `<|im_end|>`.
     pub fn is_end(&self, id: u32) -> bool {
         self.ends.binary_search(&id).is_ok()
     }

@@ -7,8 +7,8 @@ use crate::vocabulary::{TokenType, Vocabulary};
 /// The longest text in a log line, in characters.
 const SHOWN: usize = 40;
 
-/// Says once of a vocabulary that it has tokens with the same text. The lowest id of each text is the one that texts are
-/// encoded to; every id is decoded.
+/// Says once of a vocabulary that it has tokens with the same text. The lowest id of each text is
+/// the one that texts are encoded to; every id is decoded.
 pub(crate) fn warn(vocabulary: &Vocabulary<'_>) {
     let mut first = HashMap::with_capacity(vocabulary.tokens.len());
     let mut twins = Vec::new();

@@ -13,8 +13,8 @@ use crate::lexicon::Lexicon;
 use crate::trie::Trie;
 use crate::vocabulary::{UNKNOWN, Vocabulary};
 
-/// Maximum length of a word in characters; longer words are unknown (`max_input_chars_per_word` in Hugging Face's
-/// `BertTokenizer`).
+/// Maximum length of a word in characters; longer words are unknown (`max_input_chars_per_word` in
+/// Hugging Face's `BertTokenizer`).
 const MAX_WORD_CHARS: usize = 100;
 
 /// A WordPiece vocabulary.

@@ -183,7 +183,8 @@ fn a_file_without_a_vocabulary() {
     assert!(matches!(error, Error::NoVocabulary));
 }
 
-/// As the official Gemma 4 QAT files have them (llama.cpp#25739): the lowest id wins, and every id is decoded.
+/// As the official Gemma 4 QAT files have them (llama.cpp#25739): the lowest id wins, and every id
+/// is decoded.
 #[test]
 fn tokens_with_the_same_text() {
     let mut vocabulary = Vocabulary::new(Model::Bpe, vec!["a", "b", "ab", "<p>", "b", "ab", "<p>"]);

@@ -24,8 +24,8 @@ impl Counting {
     }
 }
 
-// SAFETY: every call goes to the system's allocator with the caller's own layout and pointer. A refused
-// allocation returns null, which the trait allows. Counters do not touch the memory.
+// SAFETY: every call goes to the system's allocator with the caller's own layout and pointer. A
+// refused allocation returns null, which the trait allows. Counters do not touch the memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !take(layout.size()) {
@@ -61,8 +61,9 @@ unsafe impl GlobalAlloc for Counting {
 
 /// Counts an allocation, unless it goes beyond the limit.
 ///
-/// One refusal lifts the limit: the process reports it and ends, and the report needs memory. The peak has the
-/// refused bytes, so code that goes on without them is found too. A panic has no limit: its report is a finding.
+/// One refusal lifts the limit: the process reports it and ends, and the report needs memory. The
+/// peak has the refused bytes, so code that goes on without them is found too. A panic has no
+/// limit: its report is a finding.
 fn take(bytes: usize) -> bool {
     let live = LIVE.fetch_add(bytes, Relaxed).saturating_add(bytes);
     PEAK.fetch_max(live, Relaxed);

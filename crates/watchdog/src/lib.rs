@@ -1,8 +1,8 @@
 //! Bounds on memory and time for tests of code that reads hostile input.
 //!
-//! A test or a fuzz target installs [`Counting`] as its allocator and runs each input in [`within`]. An input
-//! that needs more than its [`Budget`] panics with a sentence. One that needs far more ends the process: its
-//! next allocation fails, or a second thread aborts.
+//! A test or a fuzz target installs [`Counting`] as its allocator and runs each input in
+//! [`within`]. An input that needs more than its [`Budget`] panics with a sentence. One that needs
+//! far more ends the process: its next allocation fails, or a second thread aborts.
 //!
 //! ```
 //! use pelton_watchdog::{Budget, Counting, within};

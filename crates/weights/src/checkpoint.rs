@@ -36,10 +36,11 @@ pub enum Source {
 /// tensor are then present and have the size of its shape and type. It does not read the tensors'
 /// data; the operating system pages them in on first use.
 ///
-/// A file must not be modified while it is open: changes appear in the mapped bytes. Pages that a truncated file no
-/// longer has are read as zeros, and [`check_files`](Checkpoint::check_files) names the file afterwards. For that, the
-/// first map of a process on Linux or macOS installs a handler of SIGBUS. It passes signals for other addresses on to the handler before.
-/// Replace a file by a rename, which leaves the mapped one as it is.
+/// A file must not be modified while it is open: changes appear in the mapped bytes. Pages that a
+/// truncated file no longer has are read as zeros, and [`check_files`](Checkpoint::check_files)
+/// names the file afterwards. For that, the first map of a process on Linux or macOS installs a
+/// handler of SIGBUS. It passes signals for other addresses on to the handler before. Replace a
+/// file by a rename, which leaves the mapped one as it is.
 #[derive(Debug)]
 pub struct Checkpoint {
     source: Source,
@@ -58,15 +59,14 @@ impl Checkpoint {
     /// For a GGUF model split into several files, `path` is the first shard; the others are
     /// located in the same folder by their names.
     ///
-    /// A directory without `config.json` that has one `.gguf` file, or no such file and one ggml file, stands
-    /// for that file. A folder
-    /// of a repository in the cache of the Hugging Face hub stands for its snapshot. Other
-    /// directories have `config.json`, `model.safetensors` or the shards of
-    /// `model.safetensors.index.json`, and `tokenizer.json` with its companions. It gives the
-    /// metadata and tensors of its conversion to GGUF. The order of the rows of queries and keys
-    /// (see [`Source`]) and the types of tensors differ. Tensors stay memory-mapped where names
-    /// alone differ; those whose values or order differ, such as stacked experts, are copied into
-    /// memory.
+    /// A directory without `config.json` that has one `.gguf` file, or no such file and one ggml
+    /// file, stands for that file. A folder of a repository in the cache of the Hugging Face hub
+    /// stands for its snapshot. Other directories have `config.json`, `model.safetensors` or the
+    /// shards of `model.safetensors.index.json`, and `tokenizer.json` with its companions. It gives
+    /// the metadata and tensors of its conversion to GGUF. The order of the rows of queries and
+    /// keys (see [`Source`]) and the types of tensors differ. Tensors stay memory-mapped where
+    /// names alone differ; those whose values or order differ, such as stacked experts, are copied
+    /// into memory.
     ///
     /// # Errors
     /// If a file cannot be read or is malformed, or if the directory's architecture is unknown;

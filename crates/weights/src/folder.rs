@@ -9,9 +9,9 @@ use crate::{Error, Problem, ggml};
 /// Names of files in an error.
 const SHOWN: usize = 8;
 
-/// The model of a folder: the folder itself if it has `config.json`, or its one `.gguf` file, or else its one
-/// ggml file of whisper.cpp. In
-/// the cache of the Hugging Face hub (`models--OWNER--NAME`) it is the snapshot of a repository.
+/// The model of a folder: the folder itself if it has `config.json`, or its one `.gguf` file, or
+/// else its one ggml file of whisper.cpp. In the cache of the Hugging Face hub
+/// (`models--OWNER--NAME`) it is the snapshot of a repository.
 ///
 /// # Errors
 /// If the folder has several models, or an adapter alone.
@@ -36,7 +36,8 @@ pub(crate) fn model_of(folder: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-/// The newest snapshot of a repository in the hub's cache: the one that `refs/main` names, or the only one.
+/// The newest snapshot of a repository in the hub's cache: the one that `refs/main` names, or the
+/// only one.
 fn snapshot(folder: &Path) -> Result<Option<PathBuf>, Error> {
     let snapshots = folder.join("snapshots");
     if !snapshots.is_dir() {

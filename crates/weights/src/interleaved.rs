@@ -1,4 +1,5 @@
-//! Architectures whose rows of queries and keys have another order in GGUF files than in Hugging Face directories.
+//! Architectures whose rows of queries and keys have another order in GGUF files than in Hugging
+//! Face directories.
 
 use crate::{Error, Metadata};
 
@@ -7,8 +8,8 @@ use crate::{Error, Metadata};
 const INTERLEAVED: [&str; 7] =
     ["llama", "mistral3", "smollm3", "granite", "granitemoe", "minicpm", "internlm2"];
 
-/// The number of heads of a tensor whose rows are interleaved in GGUF files; `None` if its rows are in one order
-/// everywhere.
+/// The number of heads of a tensor whose rows are interleaved in GGUF files; `None` if its rows are
+/// in one order everywhere.
 pub(crate) fn heads_of(metadata: &Metadata, tensor: &str) -> Result<Option<usize>, Error> {
     let architecture = metadata.string("general.architecture")?;
     if !INTERLEAVED.contains(&architecture) {
@@ -24,7 +25,8 @@ pub(crate) fn heads_of(metadata: &Metadata, tensor: &str) -> Result<Option<usize
     }
 }
 
-/// The order of rows in GGUF files of these architectures: the two halves of a head's rows alternate.
+/// The order of rows in GGUF files of these architectures: the two halves of a head's rows
+/// alternate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadOrder {
     /// Half of the rows of a head.

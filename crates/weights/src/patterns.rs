@@ -1,7 +1,7 @@
 //! Patterns of words that several pre-tokenizers share, without the end `|\s+(?!\S)|\s+`.
 //!
-//! The patterns are facts of published `tokenizer.json` files. A tokenizer splits by them, and a folder's tokenizer
-//! is known by them.
+//! The patterns are facts of published `tokenizer.json` files. A tokenizer splits by them, and a
+//! folder's tokenizer is known by them.
 
 /// GPT-2's.
 pub const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+";
@@ -17,7 +17,8 @@ macro_rules! cl100k {
     };
 }
 
-/// OpenAI's o200k: words in one or in two cases, with patterns of contractions and of a word of digits.
+/// OpenAI's o200k: words in one or in two cases, with patterns of contractions and of a word of
+/// digits.
 macro_rules! o200k {
     ($contractions:literal, $digits:literal) => {
         concat!(

@@ -1,7 +1,8 @@
-//! Headers that have the right form and absurd contents: extreme counts, sizes near 2^64, overlaps, no elements.
+//! Headers that have the right form and absurd contents: extreme counts, sizes near 2^64, overlaps,
+//! no elements.
 //!
-//! `PELTON_FUZZ_RUNS` sets the number of files of each kind, 2,000 otherwise, and `PELTON_FUZZ_SEED` the first seed. Each
-//! is opened within the bounds of `pelton_watchdog`.
+//! `PELTON_FUZZ_RUNS` sets the number of files of each kind, 2,000 otherwise, and
+//! `PELTON_FUZZ_SEED` the first seed. Each is opened within the bounds of `pelton_watchdog`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 

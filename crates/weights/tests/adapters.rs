@@ -1,5 +1,5 @@
-//! Adapters of PEFT under the names and in the orders of GGUF: the product of the factors is compared with a model that has
-//! it in place of the weight, converted as a model.
+//! Adapters of PEFT under the names and in the orders of GGUF: the product of the factors is
+//! compared with a model that has it in place of the weight, converted as a model.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 

@@ -1,4 +1,5 @@
-//! GGUF files that [`Conversion`] writes, compared with quantization at load, and with the values before.
+//! GGUF files that [`Conversion`] writes, compared with quantization at load, and with the values
+//! before.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 

@@ -1,5 +1,6 @@
-//! The inputs that fuzzing begins with and found worth keeping, run on stable Rust: `fuzz/seeds/gguf`,
-//! `fuzz/seeds/hugging_face`, a configuration of each architecture, and `fuzz/seeds/ggml`.
+//! The inputs that fuzzing begins with and found worth keeping, run on stable Rust:
+//! `fuzz/seeds/gguf`, `fuzz/seeds/hugging_face`, a configuration of each architecture, and
+//! `fuzz/seeds/ggml`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 

@@ -1,5 +1,5 @@
-//! Files that are not what their names say, incomplete downloads, and folders that hold a model in another
-//! form: the errors name what was found.
+//! Files that are not what their names say, incomplete downloads, and folders that hold a model in
+//! another form: the errors name what was found.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 

@@ -1,7 +1,7 @@
 //! Files of whisper.cpp: what a valid one gives, and the error of each kind of invalid one.
 //!
-//! The layout is that of whisper.cpp's `models/convert-pt-to-ggml.py`; ids and texts of special tokens are
-//! those of OpenAI's `whisper/tokenizer.py`.
+//! The layout is that of whisper.cpp's `models/convert-pt-to-ggml.py`; ids and texts of special
+//! tokens are those of OpenAI's `whisper/tokenizer.py`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -104,8 +104,8 @@ fn the_first_bytes_decide_and_not_the_name() {
     }
 }
 
-/// A folder stands for its one ggml file, which its first bytes tell from other files of the same ending. A
-/// file that is named as GGUF comes first, and of two neither is chosen.
+/// A folder stands for its one ggml file, which its first bytes tell from other files of the same
+/// ending. A file that is named as GGUF comes first, and of two neither is chosen.
 #[test]
 fn a_folder_stands_for_its_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -215,7 +215,8 @@ mod vocabulary {
         }
     }
 
-    /// The merges of GPT-2 come out of the ranks of its tokens, which is OpenAI's English vocabulary.
+    /// The merges of GPT-2 come out of the ranks of its tokens, which is OpenAI's English
+    /// vocabulary.
     #[test]
     fn merges_of_gpt_2() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");

@@ -1,5 +1,5 @@
-//! Directories of Whisper, compared with transformers, OpenAI's implementation and other files of the same
-//! weights.
+//! Directories of Whisper, compared with transformers, OpenAI's implementation and other files of
+//! the same weights.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -134,8 +134,8 @@ fn the_vocabulary_of_a_folder() {
     assert_eq!(strings(&model, "tokenizer.ggml.merges").len(), 512 - 256);
 }
 
-/// The three forms of a vocabulary are one: with all tokens in one file, in three files, and with those
-/// tokens alone that files had before timestamps were added.
+/// The three forms of a vocabulary are one: with all tokens in one file, in three files, and with
+/// those tokens alone that files had before timestamps were added.
 #[test]
 fn forms_of_the_vocabulary() {
     let whole = Checkpoint::open(fixtures().join("folder")).unwrap();
@@ -335,7 +335,8 @@ fn all_files_of_a_model_are_equal() {
     }
 }
 
-/// Types in a quantized file: matrices are blocks, with smaller ones or floats where they do not fit.
+/// Types in a quantized file: matrices are blocks, with smaller ones or floats where they do not
+/// fit.
 #[test]
 fn quantized_files() {
     let model = Checkpoint::open(fixtures().join("folder")).unwrap();
@@ -369,8 +370,8 @@ fn quantized_files() {
     assert_eq!(dtype, DType::F16);
 }
 
-/// A GGUF file may lack the encoder's positions: they are transformers' sinusoids, which its model has in
-/// F16.
+/// A GGUF file may lack the encoder's positions: they are transformers' sinusoids, which its model
+/// has in F16.
 #[test]
 fn positions_of_an_own_file() {
     let model = Checkpoint::open(fixtures().join("folder")).unwrap();

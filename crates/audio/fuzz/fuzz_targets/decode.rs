@@ -14,7 +14,8 @@ mod exercise;
 
 use libfuzzer_sys::fuzz_target;
 
-// A panic of a decoder is caught in the crate, but libFuzzer's hook would end the process before that.
+// A panic of a decoder is caught in the crate, but libFuzzer's hook would end the process before
+// that.
 fuzz_target!(
     init: exercise::quiet(),
     |bytes: &[u8]| {

@@ -59,13 +59,14 @@ impl std::fmt::Display for Warning {
 
 /// An audio file that is decoded chunk by chunk in bounded memory.
 ///
-/// The format is found by the content, never by the name: wav, aiff, flac, mp3, ogg with Opus, Vorbis or
-/// FLAC, m4a and mp4 with AAC, ALAC or Opus, raw AAC, mkv and webm. Channels are mixed by their mean. A file of
-/// 16-bit samples, one channel and 16,000 samples a second gives exactly `x / 32768`. Values are in
+/// The format is found by the content, never by the name: wav, aiff, flac, mp3, ogg with Opus,
+/// Vorbis or FLAC, m4a and mp4 with AAC, ALAC or Opus, raw AAC, mkv and webm. Channels are mixed by
+/// their mean. A file of 16-bit samples, one channel and 16,000 samples a second gives exactly
+/// `x / 32768`. Values are in
 /// [-1, 1]: greater ones are clamped, NaN becomes 0.
 ///
-/// A file that is cut off or damaged in places gives what can be decoded, and [`warnings`](Self::warnings)
-/// says so after the last chunk.
+/// A file that is cut off or damaged in places gives what can be decoded, and
+/// [`warnings`](Self::warnings) says so after the last chunk.
 pub struct AudioFile {
     name: String,
     prepared: Prepared,
@@ -89,12 +90,13 @@ pub struct AudioFile {
 }
 
 impl AudioFile {
-    /// Opens a file. The audio of a pipe goes to a temporary file without a name, up to 4 GiB, because it is read
-    /// twice. A pipe that does not begin as a known format is refused at once.
+    /// Opens a file. The audio of a pipe goes to a temporary file without a name, up to 4 GiB,
+    /// because it is read twice. A pipe that does not begin as a known format is refused at once.
     ///
     /// # Errors
     ///
-    /// The file cannot be read, has no known format, no audio, an unsupported codec or a damaged header.
+    /// The file cannot be read, has no known format, no audio, an unsupported codec or a damaged
+    /// header.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, AudioError> {
         let path = path.as_ref();
         let name = path.display().to_string();
@@ -235,7 +237,8 @@ impl AudioFile {
         self.given as f64 / f64::from(SAMPLE_RATE)
     }
 
-    /// Faults that were found so far. All are known when [`Samples::next_chunk`] has returned `None`.
+    /// Faults that were found so far. All are known when [`Samples::next_chunk`] has returned
+    /// `None`.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
@@ -360,7 +363,8 @@ impl Samples for AudioFile {
     }
 
     fn rewind(&mut self) -> Result<(), AudioError> {
-        // Readers cannot seek in every container, and their decoders keep state: a new one is exact.
+        // Readers cannot seek in every container, and their decoders keep state: a new one is
+        // exact.
         self.track = None;
         self.track = Some(Track::open(&self.prepared, &self.name)?);
         (self.rate, self.resampler, self.changes) = (SAMPLE_RATE, None, 0);

@@ -11,7 +11,8 @@ pub(crate) trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}
 
-/// Bytes beyond twice the file that may be read without a decoded sample: buffers of readers that seek.
+/// Bytes beyond twice the file that may be read without a decoded sample: buffers of readers that
+/// seek.
 const SLACK: u64 = 64 << 20;
 /// Bytes of a change at most: two fields of a header.
 const CHANGE: usize = 16;

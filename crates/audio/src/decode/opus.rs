@@ -24,8 +24,8 @@ enum Inner {
 }
 
 impl Opus {
-    /// A decoder by the header of a stream (RFC 7845, section 5.1). MP4 stores the same fields with the highest
-    /// byte first, under the version 0.
+    /// A decoder by the header of a stream (RFC 7845, section 5.1). MP4 stores the same fields with
+    /// the highest byte first, under the version 0.
     ///
     /// # Errors
     ///

@@ -38,10 +38,11 @@ pub struct RawFormat {
     pub channels: u16,
 }
 
-/// Raw PCM from any reader, a pipe for example, as samples of one channel at 16,000 samples a second.
+/// Raw PCM from any reader, a pipe for example, as samples of one channel at 16,000 samples a
+/// second.
 ///
-/// A chunk is returned as soon as the reader has some bytes. So a live recording is not held back, apart
-/// from the filter of a resampler.
+/// A chunk is returned as soon as the reader has some bytes. So a live recording is not held back,
+/// apart from the filter of a resampler.
 pub struct RawAudio<R> {
     reader: R,
     format: RawFormat,
@@ -87,7 +88,8 @@ impl<R: Read> RawAudio<R> {
         })
     }
 
-    /// The next samples in [-1, 1], at least one; `None` at the end. An incomplete last frame is dropped.
+    /// The next samples in [-1, 1], at least one; `None` at the end. An incomplete last frame is
+    /// dropped.
     ///
     /// # Errors
     ///

@@ -115,7 +115,8 @@ impl Source {
                 Ok(Some(packet)) => Next::Packet(packet, End::default()),
                 Ok(None) => Next::End(None),
                 Err(Error::ResetRequired) => Next::Tracks,
-                // Files that were written to a pipe end so. Others lack a part of the stated length.
+                // Files that were written to a pipe end so. Others lack a part of the stated
+                // length.
                 Err(Error::IoError(error)) if error.kind() == ErrorKind::UnexpectedEof => {
                     Next::End(None)
                 }
@@ -145,8 +146,8 @@ impl Source {
         }
     }
 
-    /// The length that a container states, in seconds, at most what its bytes can hold. Whether it is that of
-    /// the track alone.
+    /// The length that a container states, in seconds, at most what its bytes can hold. Whether it
+    /// is that of the track alone.
     pub(super) fn seconds(&self, id: u32, input: &Input) -> (Option<f64>, bool) {
         let reader = match self {
             Self::Library(reader) => reader,
@@ -165,7 +166,8 @@ impl Source {
         if codec::is_pcm(parameters.codec)
             && let (Some(stated), Some(channels)) = (frames, parameters.channels.as_ref())
         {
-            // A file that was written to a pipe states the greatest length that its header can hold.
+            // A file that was written to a pipe states the greatest length that its header can
+            // hold.
             let width = f64::from(parameters.bits_per_sample.unwrap_or(8).div_ceil(8));
             let frame = width * channels.count().max(1) as f64;
             if stated * frame >= PIPED {

@@ -205,7 +205,8 @@ impl Track {
                     return Ok(Step::Samples { rate });
                 }
                 Decoded::Reset => self.reopen(name)?,
-                // A decoder that fails can decode the next packet. Zeros keep the times behind it right.
+                // A decoder that fails can decode the next packet. Zeros keep the times behind it
+                // right.
                 Decoded::Damaged(problem) => {
                     self.problem = Some(problem.clone());
                     if let Some(rate) = self.rate {
@@ -230,7 +231,8 @@ impl Track {
         }
     }
 
-    /// The samples of a packet that belong to the content, by the length of the stream or of the packet.
+    /// The samples of a packet that belong to the content, by the length of the stream or of the
+    /// packet.
     fn kept(
         &self,
         frames: usize,
@@ -286,8 +288,8 @@ impl Track {
 }
 
 impl Clock {
-    /// Counts the samples of a packet. At the end of the first page it is known what its granule is ahead of
-    /// them. A stream of one page begins with 0.
+    /// Counts the samples of a packet. At the end of the first page it is known what its granule is
+    /// ahead of them. A stream of one page begins with 0.
     fn advance(&mut self, samples: u64, end: End) {
         self.samples = self.samples.saturating_add(samples);
         if self.ahead.is_none()

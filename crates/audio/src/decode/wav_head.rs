@@ -21,8 +21,8 @@ impl<R: Read> RawAudio<Begun<R>> {
     ///
     /// # Errors
     ///
-    /// The reader failed. The header has no format, or one that is no [`Encoding`]. The rate or the number of
-    /// channels is out of range.
+    /// The reader failed. The header has no format, or one that is no [`Encoding`]. The rate or the
+    /// number of channels is out of range.
     pub fn with_header(reader: R, without_header: RawFormat) -> Result<Self, AudioError> {
         let (format, reader) = read(reader, without_header)?;
         Self::new(reader, format)

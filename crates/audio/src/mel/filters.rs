@@ -1,4 +1,5 @@
-//! The mel filter bank: Slaney's scale and area norm, as `librosa.filters.mel(sr=16000, n_fft=400)`.
+//! The mel filter bank: Slaney's scale and area norm, as
+//! `librosa.filters.mel(sr=16000, n_fft=400)`.
 
 use super::frames::LENGTH;
 use crate::SAMPLE_RATE;

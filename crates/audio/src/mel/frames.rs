@@ -9,8 +9,8 @@ pub(crate) const HOP: usize = 160;
 /// Samples of a frame before its time.
 const HALF: usize = LENGTH / 2;
 
-/// Cuts a stream into frames. Frame `t` holds the samples from `160 t - 200` on: those before the start
-/// mirror the ones behind it, those behind the end are zeros.
+/// Cuts a stream into frames. Frame `t` holds the samples from `160 t - 200` on: those before the
+/// start mirror the ones behind it, those behind the end are zeros.
 pub(crate) struct Framer {
     /// Samples from the next frame on, after `start`.
     buffer: Vec<f32>,

@@ -12,7 +12,8 @@ const BANDS: usize = LENGTH / 2;
 /// Least mel energy.
 const LEAST: f64 = 1e-10;
 
-/// Computes mel energies, in f64: OpenAI's f32 errs by up to 2e-5 of the result, this by its rounding.
+/// Computes mel energies, in f64: OpenAI's f32 errs by up to 2e-5 of the result, this by its
+/// rounding.
 pub(crate) struct Spectrum {
     filters: Vec<Filter>,
     window: Vec<f64>,

@@ -6,9 +6,9 @@ use crate::{AudioError, SAMPLE_RATE, Samples};
 
 /// The log-mel spectrogram `[frames, mels]` of a stream, 100 frames a second.
 ///
-/// [`new`](Self::new) reads the stream once for its length and its greatest energy, on which every value
-/// depends. [`read`](Self::read) then reads it a second time, window by window. Memory holds one window.
-/// The values equal those of [`log_mel`](crate::log_mel) bit for bit.
+/// [`new`](Self::new) reads the stream once for its length and its greatest energy, on which every
+/// value depends. [`read`](Self::read) then reads it a second time, window by window. Memory holds
+/// one window. The values equal those of [`log_mel`](crate::log_mel) bit for bit.
 pub struct MelStream<S> {
     source: S,
     spectrum: Spectrum,
@@ -33,8 +33,8 @@ impl<S: Samples> MelStream<S> {
         Self::with_progress(source, mels, |_| ())
     }
 
-    /// As [`new`](Self::new), with a callback that gets the seconds that were read, ten times a second
-    /// of the stream.
+    /// As [`new`](Self::new), with a callback that gets the seconds that were read, ten times a
+    /// second of the stream.
     ///
     /// # Errors
     ///
@@ -83,11 +83,11 @@ impl<S: Samples> MelStream<S> {
         &self.source
     }
 
-    /// Writes the frames from `first` on to `out` `[frames, mels]`, and zeros in place of those beyond
-    /// the content, as OpenAI's `transcribe` pads the windows that it decodes.
+    /// Writes the frames from `first` on to `out` `[frames, mels]`, and zeros in place of those
+    /// beyond the content, as OpenAI's `transcribe` pads the windows that it decodes.
     ///
-    /// Windows come in ascending order of `first`; they may overlap. An earlier one than the last reads
-    /// the stream again from its start.
+    /// Windows come in ascending order of `first`; they may overlap. An earlier one than the last
+    /// reads the stream again from its start.
     ///
     /// # Errors
     ///

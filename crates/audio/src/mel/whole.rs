@@ -14,7 +14,8 @@ pub struct LogMel {
     silence: f32,
 }
 
-/// The log-mel spectrogram of samples at 16,000 samples a second, as OpenAI's `transcribe` computes it.
+/// The log-mel spectrogram of samples at 16,000 samples a second, as OpenAI's `transcribe` computes
+/// it.
 ///
 /// `mels` is 80 or 128 for Whisper. The frames are those of the content: one for each 160 samples.
 ///
@@ -54,8 +55,8 @@ impl LogMel {
         &self.rows[..self.frames * self.mels]
     }
 
-    /// Writes the frames from `first` on to `out` `[frames, mels]`, and zeros in place of those beyond
-    /// the content, as OpenAI's `transcribe` pads the windows that it decodes.
+    /// Writes the frames from `first` on to `out` `[frames, mels]`, and zeros in place of those
+    /// beyond the content, as OpenAI's `transcribe` pads the windows that it decodes.
     ///
     /// # Errors
     ///

@@ -47,8 +47,8 @@ impl Change {
         }
     }
 
-    /// The change at a frame in dB: the deviation of the bands' levels from those of 64 ms before, apart
-    /// from the change of the loudness. Zero until enough frames came.
+    /// The change at a frame in dB: the deviation of the bands' levels from those of 64 ms before,
+    /// apart from the change of the loudness. Zero until enough frames came.
     pub(crate) fn frame(&mut self, samples: &[f32]) -> f32 {
         let both = self.last.iter().chain(samples);
         for ((input, sample), weight) in self.input.iter_mut().zip(both).zip(&self.window) {

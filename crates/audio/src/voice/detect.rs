@@ -49,8 +49,8 @@ struct Open {
 }
 
 impl Open {
-    /// The end of the speech before a pause. The network's score falls up to 0.15 s after the speech: frames
-    /// that are no louder than the pause belong to it.
+    /// The end of the speech before a pause. The network's score falls up to 0.15 s after the
+    /// speech: frames that are no louder than the pause belong to it.
     fn last(&self, pause: u64) -> u64 {
         let index = ((pause - self.start) / FRAME as u64) as usize;
         let Some(quiet) = self.scores.get(index..).filter(|quiet| !quiet.is_empty()) else {
@@ -95,7 +95,8 @@ impl VoiceDetector {
         }
     }
 
-    /// Takes the next samples at 16,000 a second, and appends the parts that are known by them to `out`.
+    /// Takes the next samples at 16,000 a second, and appends the parts that are known by them to
+    /// `out`.
     pub fn push(&mut self, samples: &[f32], out: &mut Vec<Voice>) {
         self.samples += samples.len() as u64;
         let mut scores = Vec::with_capacity(samples.len() / FRAME + 1);
@@ -163,8 +164,8 @@ impl VoiceDetector {
         }
     }
 
-    /// Notes a part that has ended, unless it is no speech. `scores` are those of its frames and of the
-    /// pause behind it.
+    /// Notes a part that has ended, unless it is no speech. `scores` are those of its frames and of
+    /// the pause behind it.
     fn end(&mut self, part: Range<u64>, scores: &[Score], out: &mut Vec<Voice>) {
         let frames = ((part.end - part.start) as usize).div_ceil(FRAME).min(scores.len());
         if part.end - part.start < samples(self.options.least_speech)
@@ -176,7 +177,8 @@ impl VoiceDetector {
         self.ended = Some(part);
     }
 
-    /// Emits the part that has ended with its padding, which goes at most halfway to the `next` part.
+    /// Emits the part that has ended with its padding, which goes at most halfway to the `next`
+    /// part.
     fn emit(&mut self, next: Option<u64>, out: &mut Vec<Voice>) {
         let Some(part) = self.ended.take() else { return };
         let padding = samples(self.options.padding);
@@ -215,7 +217,8 @@ fn change(scores: &[Score]) -> f32 {
     greatest
 }
 
-/// The index of the least score of voice, averaged with its neighbours: a pause is longer than a frame.
+/// The index of the least score of voice, averaged with its neighbours: a pause is longer than a
+/// frame.
 fn weakest(scores: &[Score]) -> usize {
     let around = |i: usize| -> f32 {
         let near = &scores[i.saturating_sub(2)..(i + 3).min(scores.len())];

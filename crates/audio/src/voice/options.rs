@@ -7,10 +7,10 @@ pub struct VoiceOptions {
     pub onset: f32,
     /// The score in [0, 1] below which speech ends, at most `onset`.
     pub offset: f32,
-    /// The change of the spectrum's shape in dB that speech reaches for more than half of some 1.2 s. Steady
-    /// noise has at most 1.6, notes of 0.25 s and more at most 1.5. Some sentences of synthetic
-    /// voices have less than 1.85, speech in noise of its own power has 2.
-    /// Zero switches the test off.
+    /// The change of the spectrum's shape in dB that speech reaches for more than half of some 1.2
+    /// s. Steady noise has at most 1.6, notes of 0.25 s and more at most 1.5. Some sentences of
+    /// synthetic voices have less than 1.85, speech in noise of its own power has 2. Zero switches
+    /// the test off.
     pub least_change: f32,
     /// Least length of speech; a shorter one is dropped.
     pub least_speech: f64,

@@ -12,14 +12,16 @@ pub struct Piece {
     pub window: u64,
 }
 
-/// A window of parts with speech, one after another, with a map from its times to those of the file.
+/// A window of parts with speech, one after another, with a map from its times to those of the
+/// file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packing {
     pieces: Vec<Piece>,
 }
 
 impl Packing {
-    /// Packs ascending, disjoint ranges of samples into windows of at most `seconds`, in their order.
+    /// Packs ascending, disjoint ranges of samples into windows of at most `seconds`, in their
+    /// order.
     ///
     /// A range that is longer than a window is cut into whole windows and a rest.
     #[must_use]
@@ -57,17 +59,19 @@ impl Packing {
         self.pieces.last().map_or(0, |piece| piece.window + piece.file.end - piece.file.start)
     }
 
-    /// The sample of the file at a sample of the window. Beyond the end it is the end of the last part.
+    /// The sample of the file at a sample of the window. Beyond the end it is the end of the last
+    /// part.
     ///
-    /// A border between two parts is the start of the second one, so it suits the start of a segment.
+    /// A border between two parts is the start of the second one, so it suits the start of a
+    /// segment.
     #[must_use]
     pub fn start_in_file(&self, window: u64) -> u64 {
         let index = self.pieces.partition_point(|piece| piece.window <= window);
         self.map(index, window)
     }
 
-    /// As [`start_in_file`](Self::start_in_file), but a border is the end of the first part, so it suits
-    /// the end of a segment.
+    /// As [`start_in_file`](Self::start_in_file), but a border is the end of the first part, so it
+    /// suits the end of a segment.
     #[must_use]
     pub fn end_in_file(&self, window: u64) -> u64 {
         let index = self.pieces.partition_point(|piece| piece.window < window);

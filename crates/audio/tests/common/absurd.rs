@@ -1,5 +1,5 @@
-//! Files that follow their formats and state absurd values: sizes, counts and tables that mutation of bytes
-//! hardly finds. Choices come from bytes, those of a fuzzer or of a random generator.
+//! Files that follow their formats and state absurd values: sizes, counts and tables that mutation
+//! of bytes hardly finds. Choices come from bytes, those of a fuzzer or of a random generator.
 
 /// Choices, all zeros behind the last byte.
 pub(crate) struct Choices<'a>(pub(crate) &'a [u8]);

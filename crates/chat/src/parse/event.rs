@@ -2,7 +2,8 @@
 
 /// A piece of a parsed output.
 ///
-/// How texts are cut into pieces depends on how the output came; the pieces of a text joined do not.
+/// How texts are cut into pieces depends on how the output came; the pieces of a text joined do
+/// not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Text of the answer.
@@ -16,8 +17,8 @@ pub enum Event {
         /// The tool.
         name: String,
     },
-    /// The next piece of the call's arguments. All pieces together are a JSON object once the call is
-    /// complete, and never before.
+    /// The next piece of the call's arguments. All pieces together are a JSON object once the call
+    /// is complete, and never before.
     ToolCallArguments {
         /// The index of the call.
         index: usize,

@@ -89,8 +89,8 @@ enum Marker {
 }
 
 impl Parser {
-    /// A parser of outputs in a format, with the tools of the request: values without quotation marks
-    /// become what the tools' schemas say.
+    /// A parser of outputs in a format, with the tools of the request: values without quotation
+    /// marks become what the tools' schemas say.
     pub fn new(format: &'static Format, tools: &[Value]) -> Self {
         let harmony = format.calls.is_some_and(|calls| calls.body == Body::Harmony);
         Self {
@@ -159,8 +159,8 @@ impl Parser {
         self
     }
 
-    /// Whether the one call that is allowed is complete. The rest of the output has no events, so the
-    /// model need not write it.
+    /// Whether the one call that is allowed is complete. The rest of the output has no events, so
+    /// the model need not write it.
     pub fn is_done(&self) -> bool {
         self.done
     }
@@ -207,8 +207,8 @@ impl Parser {
         self.push(&text)
     }
 
-    /// Parses a control token. It is not content if the format does not know it, and the end of a turn
-    /// is never a part of a text.
+    /// Parses a control token. It is not content if the format does not know it, and the end of a
+    /// turn is never a part of a text.
     pub fn push_control(&mut self, token: &str) -> Vec<Event> {
         let is_end = self.format.ends.contains(&token);
         let known = |marker: &str| marker.contains(token) || token.contains(marker);

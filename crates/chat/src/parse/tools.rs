@@ -26,13 +26,14 @@ impl Tools {
         self.0.is_empty() || self.0.contains_key(name)
     }
 
-    /// A raw value as the schema of its parameter says, which decides its type: the value's look does
-    /// not.
+    /// A raw value as the schema of its parameter says, which decides its type: the value's look
+    /// does not.
     ///
-    /// A value of an `enum` or a `const` is that value. `null` is null where the schema allows it. All
-    /// else is a string where the schema allows strings, and JSON where it does not. A parameter that
-    /// the schema does not know is JSON if it looks like some. Reference parsers differ: vLLM's of
-    /// Qwen3-Coder takes `null` for null whatever the schema says, and its of GLM knows `type` alone.
+    /// A value of an `enum` or a `const` is that value. `null` is null where the schema allows it.
+    /// All else is a string where the schema allows strings, and JSON where it does not. A
+    /// parameter that the schema does not know is JSON if it looks like some. Reference parsers
+    /// differ: vLLM's of Qwen3-Coder takes `null` for null whatever the schema says, and its of GLM
+    /// knows `type` alone.
     pub(crate) fn value(&self, tool: &str, parameter: &str, raw: &str) -> Value {
         let schema = self.0.get(tool).and_then(|root| Schema::of_parameter(root, parameter));
         let Some(schema) = schema else { return json_or_text(raw) };

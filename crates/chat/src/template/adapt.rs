@@ -6,8 +6,8 @@ use super::probe::Capabilities;
 use super::{Chat, marks};
 use crate::{Content, Error, Message};
 
-/// The JSON of the messages of a chat, as they are or adapted to a template. Arguments of a tool call
-/// that are no object stay a text.
+/// The JSON of the messages of a chat, as they are or adapted to a template. Arguments of a tool
+/// call that are no object stay a text.
 pub(super) fn messages(chat: &Chat, to: Option<Capabilities>) -> Vec<Value> {
     chat.messages.iter().map(|message| Value::Object(json(message, to))).collect()
 }
@@ -67,8 +67,8 @@ pub(super) fn wrap_arguments(messages: &[Value]) -> Option<Vec<Value>> {
     found.then_some(messages)
 }
 
-/// The content of a message. In an adapted one none is an empty one, for templates that join it to other
-/// texts.
+/// The content of a message. In an adapted one none is an empty one, for templates that join it to
+/// other texts.
 fn content(message: &Message, role: &str, to: Option<Capabilities>) -> Option<Value> {
     let own = message.content.as_ref();
     let given = || match own {
@@ -99,8 +99,8 @@ fn is_system(message: &Value) -> bool {
     message["role"] == "system" || message["role"] == "developer"
 }
 
-/// Joins system messages that a template does not take: those at the beginning if it takes one, all if
-/// it takes none later. `None` if nothing changes.
+/// Joins system messages that a template does not take: those at the beginning if it takes one, all
+/// if it takes none later. `None` if nothing changes.
 pub(super) fn join_refused_systems(messages: &[Value], to: Capabilities) -> Option<Vec<Value>> {
     let first = messages.iter().take_while(|message| is_system(message)).count();
     let has_later = messages[first..].iter().any(is_system);
@@ -150,9 +150,9 @@ fn join_contents(first: &Value, second: &Value) -> Value {
     }
 }
 
-/// Gives each call an identifier of nine digits, the form that templates of Mistral demand, and the results
-/// those of their calls: by the identifiers that they had, or else in their order. `None` if there are no
-/// calls.
+/// Gives each call an identifier of nine digits, the form that templates of Mistral demand, and the
+/// results those of their calls: by the identifiers that they had, or else in their order. `None`
+/// if there are no calls.
 pub(super) fn number_calls(messages: &[Value]) -> Option<Vec<Value>> {
     let mut messages = messages.to_vec();
     let mut count = 0_usize;
@@ -176,7 +176,8 @@ pub(super) fn number_calls(messages: &[Value]) -> Option<Vec<Value>> {
     (count > 0).then_some(messages)
 }
 
-/// Joins messages of the user, or of the assistant, that follow each other. `None` if there are none.
+/// Joins messages of the user, or of the assistant, that follow each other. `None` if there are
+/// none.
 pub(super) fn join_turns(messages: &[Value]) -> Option<Vec<Value>> {
     let mut joined: Vec<Value> = Vec::with_capacity(messages.len());
     for message in messages {
@@ -203,8 +204,8 @@ pub(super) fn join_turns(messages: &[Value]) -> Option<Vec<Value>> {
     (joined.len() < messages.len()).then_some(joined)
 }
 
-/// Moves the contents of system messages to the beginning of the first user message. `None` if there
-/// is no system message, or no user message.
+/// Moves the contents of system messages to the beginning of the first user message. `None` if
+/// there is no system message, or no user message.
 pub(super) fn merge_system(messages: &[Value]) -> Option<Vec<Value>> {
     let (system, mut rest): (Vec<&Value>, Vec<Value>) = (
         messages.iter().filter(|message| is_system(message)).collect(),

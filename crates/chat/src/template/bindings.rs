@@ -1,8 +1,8 @@
-//! Rewriting of the statements that put values into namespaces, so that these are checked, and of those that
-//! repeat others, so that the clock is looked at.
+//! Rewriting of the statements that put values into namespaces, so that these are checked, and of
+//! those that repeat others, so that the clock is looked at.
 //!
-//! The value of `set` becomes the argument of a function. The bodies of loops, macros and blocks begin with a
-//! statement that looks at the clock.
+//! The value of `set` becomes the argument of a function. The bodies of loops, macros and blocks
+//! begin with a statement that looks at the clock.
 
 use serde_json::Value as Json;
 
@@ -77,8 +77,8 @@ fn unpacked(edits: &mut Edits<'_>, target: &Json, value: &Json) -> Result<(), Er
     if target["expr"] == "Var" { Ok(()) } else { tick(edits, value) }
 }
 
-/// Makes the value of a `set` the argument of a function. The value begins after the sign that follows the
-/// target, and ends at `to`. The inner parentheses keep a tuple one argument.
+/// Makes the value of a `set` the argument of a function. The value begins after the sign that
+/// follows the target, and ends at `to`. The inner parentheses keep a tuple one argument.
 fn wrap(edits: &mut Edits<'_>, target: &Json, to: usize, function: &str) -> Result<(), Error> {
     let at = edits.skip(end(target)?, &[')', ',']);
     if !edits.source[at..].starts_with('=') {

@@ -1,7 +1,8 @@
 //! The limit of how deeply the syntax tree of a template nests through chains.
 //!
 //! minijinja limits parentheses and blocks within each other. Each filter of `a|b|c`, each operator
-//! of `a + b + c` and each `elif` of an `if` makes its tree deeper too, and these it does not limit.
+//! of `a + b + c` and each `elif` of an `if` makes its tree deeper too, and these it does not
+//! limit.
 
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
@@ -47,7 +48,8 @@ pub(super) fn check(source: &str, syntax: SyntaxConfig) -> Result<(), Error> {
 struct Depth {
     /// For each open `if`, how often it has `elif`.
     branches: Vec<usize>,
-    /// For each open parenthesis of the block, the parts since the last comma and the most before it.
+    /// For each open parenthesis of the block, the parts since the last comma and the most before
+    /// it.
     parts: Vec<(usize, usize)>,
 }
 

@@ -30,7 +30,8 @@ pub struct Chat {
     /// Whether the model reasons before it answers: the variables `enable_thinking` and `thinking`,
     /// which are not defined for `None`.
     pub enable_thinking: Option<bool>,
-    /// How much the model reasons: the variable `reasoning_effort`, which is not defined for `None`.
+    /// How much the model reasons: the variable `reasoning_effort`, which is not defined for
+    /// `None`.
     pub reasoning_effort: Option<String>,
     /// Variables of the template. They override all others.
     pub kwargs: Map<String, Value>,

@@ -1,7 +1,7 @@
 //! The time that the renderings of a prompt may take, on the thread that runs them.
 //!
-//! A rewritten template looks at the clock at each turn of a loop, each call of a macro and before each
-//! operation that walks a value. Our own walks look at it too.
+//! A rewritten template looks at the clock at each turn of a loop, each call of a macro and before
+//! each operation that walks a value. Our own walks look at it too.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

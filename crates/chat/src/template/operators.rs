@@ -1,10 +1,10 @@
-//! Rewriting of operators that make texts and lists, so that these are counted, and of those that walk
-//! values, so that the clock is looked at.
+//! Rewriting of operators that make texts and lists, so that these are counted, and of those that
+//! walk values, so that the clock is looked at.
 //!
 //! minijinja has no hook for operators. `a ~ b` becomes a call of a function, as does `a * b`; the
 //! results of `a + b` and of filters are passed on to one, as are lists and dicts that are written
-//! in the template. `a == b` becomes `a == b|_pelton_tick`: the filter binds to the last part of `b`, which
-//! is all of it or made before the comparison.
+//! in the template. `a == b` becomes `a == b|_pelton_tick`: the filter binds to the last part of
+//! `b`, which is all of it or made before the comparison.
 
 use minijinja::value::ValueKind;
 use minijinja::{Environment, ErrorKind, Value};
@@ -24,8 +24,8 @@ pub(super) fn add_functions(environment: &mut Environment<'static>) {
     environment.add_function(TIMES, times);
 }
 
-/// Rewrites an operation; other nodes stay as they are. `held` is set for a value that is written as a part
-/// of another.
+/// Rewrites an operation; other nodes stay as they are. `held` is set for a value that is written
+/// as a part of another.
 ///
 /// # Errors
 /// If it has no position.

@@ -54,7 +54,8 @@ pub(super) struct Form {
 type Render<'r> = dyn Fn(Value) -> Option<String> + 'r;
 
 impl Capabilities {
-    /// How the template takes the content of a role; of one that it may not know as that of the user.
+    /// How the template takes the content of a role; of one that it may not know as that of the
+    /// user.
     pub(super) fn form(&self, role: &str) -> Form {
         let at = ROLES.iter().position(|known| *known == role).unwrap_or(2);
         self.forms[at]
@@ -140,9 +141,9 @@ impl Capabilities {
     }
 }
 
-/// Whether calls are written better beside null than beside an empty content: those are not written, or
-/// as another text, and null is not written as a word. Each is a rendering with the arguments as an object
-/// and one with them as a string.
+/// Whether calls are written better beside null than beside an empty content: those are not
+/// written, or as another text, and null is not written as a word. Each is a rendering with the
+/// arguments as an object and one with them as a string.
 fn is_better(
     nulls: (&Option<String>, &Option<String>),
     empty: (&Option<String>, &Option<String>),

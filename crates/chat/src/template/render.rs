@@ -32,7 +32,8 @@ const FAMILY_ROLES: [&str; 7] = [
     "tool_response",
 ];
 
-/// A change of the messages of a conversation that a template refuses; `None` if it changes nothing.
+/// A change of the messages of a conversation that a template refuses; `None` if it changes
+/// nothing.
 type Change = fn(&[Value]) -> Option<Vec<Value>>;
 
 /// The changes that are tried one after the other, each list at once.
@@ -61,8 +62,9 @@ pub struct Limits {
     pub recursion: usize,
     /// Bytes of the result.
     pub output: usize,
-    /// Bytes of all texts that the operations of a rendering make. One text may have 16 MiB, one list a
-    /// million items, and one value 64 MiB. A part that a value shares counts as often as it is reached.
+    /// Bytes of all texts that the operations of a rendering make. One text may have 16 MiB, one
+    /// list a million items, and one value 64 MiB. A part that a value shares counts as often as it
+    /// is reached.
     pub text: usize,
     /// Time of all renderings of a prompt, and of those that find out what a template supports.
     pub time: Duration,
@@ -254,9 +256,10 @@ impl Template {
         Ok(())
     }
 
-    /// Whether a role is known or named by the template. Many templates write any role, and most models
-    /// know none but these. Without adaptation a role may be any word. No other role is a part of a control
-    /// token: a template that writes `'<|' + role + '|>'` would write any control token for a role.
+    /// Whether a role is known or named by the template. Many templates write any role, and most
+    /// models know none but these. Without adaptation a role may be any word. No other role is a
+    /// part of a control token: a template that writes `'<|' + role + '|>'` would write any control
+    /// token for a role.
     fn allows_role(&self, role: &str, adapts: bool) -> bool {
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
         let is_part = || self.controls.texts().iter().any(|text| text.contains(role));

@@ -25,8 +25,8 @@ pub(super) struct Rewritten {
 /// Rewrites a template.
 ///
 /// # Errors
-/// If it is not valid, is too long, has a name of ours or too long a chain, imports or includes a template, or
-/// uses `loop` as a value.
+/// If it is not valid, is too long, has a name of ours or too long a chain, imports or includes a
+/// template, or uses `loop` as a value.
 pub(super) fn rewrite(source: &str, syntax: SyntaxConfig) -> Result<Rewritten, Error> {
     if source.contains(PREFIX) {
         let reason = "names that begin with _pelton_ are reserved".to_owned();

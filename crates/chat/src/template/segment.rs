@@ -13,9 +13,9 @@ pub struct Segment {
 /// A rendered chat.
 ///
 /// The prompt is one segment if no message contains the text of a control token; the tokens are
-/// those of the whole text then. Otherwise it is split around those texts, and where two texts would
-/// join into one. Beginning and end of sequence tokens are in the text if the template writes them;
-/// none are to be added.
+/// those of the whole text then. Otherwise it is split around those texts, and where two texts
+/// would join into one. Beginning and end of sequence tokens are in the text if the template writes
+/// them; none are to be added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Prompt {

@@ -1,10 +1,10 @@
 //! Limits of the values that a template builds: their size, their depth and what they hold.
 //!
-//! minijinja prints, compares, hashes and drops a value by recursion through all its parts. A part that is
-//! shared is walked each time that it is reached, so a list that holds another twice, 60 times over, takes
-//! 2^60 steps. So a value is measured as if nothing in it were shared, where it is built. One that is nested
-//! too deeply overflows the stack. A namespace in a value could grow after the value is measured, or hold
-//! itself.
+//! minijinja prints, compares, hashes and drops a value by recursion through all its parts. A part
+//! that is shared is walked each time that it is reached, so a list that holds another twice, 60
+//! times over, takes 2^60 steps. So a value is measured as if nothing in it were shared, where it
+//! is built. One that is nested too deeply overflows the stack. A namespace in a value could grow
+//! after the value is measured, or hold itself.
 
 use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, Value};

@@ -1,5 +1,5 @@
-//! Slices: those with a step become calls of a method of ours, as minijinja fails on some of them, such as
-//! `[][::-1]`.
+//! Slices: those with a step become calls of a method of ours, as minijinja fails on some of them,
+//! such as `[][::-1]`.
 
 use minijinja::value::{Tuple, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, Value};
@@ -13,8 +13,8 @@ use super::sharing::{COUNT, TICK};
 /// The method of a value that a slice with a step becomes.
 pub(super) const METHOD: &str = "_pelton_slice";
 
-/// Rewrites a slice. The clock is looked at before one that an operation follows at once, which is counted
-/// itself.
+/// Rewrites a slice. The clock is looked at before one that an operation follows at once, which is
+/// counted itself.
 ///
 /// # Errors
 /// If it has no position, or has no bounds and is followed by an operation.

@@ -48,7 +48,8 @@ fn is_in(state: &State<'_, '_>, value: &Value, other: &Value) -> Result<bool, Er
     tests::is_in(state, value, other)
 }
 
-/// Counts the comparisons of a sort: each item is compared as often as the number of items has digits.
+/// Counts the comparisons of a sort: each item is compared as often as the number of items has
+/// digits.
 fn sorts(value: &Value) -> Result<(), Error> {
     let digits = usize::BITS - value.len().unwrap_or(usize::MAX).leading_zeros();
     charge::steps(sharing::size(value)?.saturating_mul(digits as usize))

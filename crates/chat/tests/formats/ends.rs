@@ -161,7 +161,8 @@ fn two_calls(calls: &Calls) -> String {
     }
 }
 
-/// Two calls in every format, also where both come in one piece: the first arrives, and nothing after it.
+/// Two calls in every format, also where both come in one piece: the first arrives, and nothing
+/// after it.
 #[test]
 fn one_call_of_two_in_every_format() {
     let tools = [json!({"type": "function", "function": {"name": "f", "parameters": {

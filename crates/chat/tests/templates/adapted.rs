@@ -1,5 +1,5 @@
-//! Messages as clients send them, in templates that take them otherwise: a message has one prompt in all its
-//! spellings.
+//! Messages as clients send them, in templates that take them otherwise: a message has one prompt
+//! in all its spellings.
 
 use std::path::PathBuf;
 
@@ -232,8 +232,8 @@ fn a_message_without_content_is_continued() {
     }
 }
 
-/// Mistral's templates demand identifiers of nine characters, which other servers and Ollama's clients do not
-/// send.
+/// Mistral's templates demand identifiers of nine characters, which other servers and Ollama's
+/// clients do not send.
 #[test]
 fn identifiers_of_calls() {
     let strict = "{% for m in messages %}{% for c in m.tool_calls or [] %}\

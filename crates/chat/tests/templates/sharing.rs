@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use pelton_chat::{Chat, Clock, Error, Limits, Message, Template};
 
-/// A list that holds another twice, 60 times over, each written as `step` in a loop or one after the other.
+/// A list that holds another twice, 60 times over, each written as `step` in a loop or one after
+/// the other.
 const DOUBLE: &str = "{% set ns = namespace(a=[1]) %}{% for i in range(60) %}\
                       {% set ns.a = [ns.a, ns.a] %}{% endfor %}";
 
-/// The sentence of a template that exceeds a limit. A rendering that adapts probes the template too, within the
-/// same time.
+/// The sentence of a template that exceeds a limit. A rendering that adapts probes the template
+/// too, within the same time.
 fn sentence(source: &str, limits: Limits, adapt: bool) -> String {
     let begin = Instant::now();
     let template = Template::with(source, Clock::Fixed(0), limits).unwrap();

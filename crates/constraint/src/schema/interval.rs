@@ -1,8 +1,8 @@
 //! Regular expressions of the numbers between two bounds, exact for bounds of any size.
 //!
-//! A number's text is a sign, digits and perhaps a fraction; it has no exponent. The texts of an interval
-//! are alternatives: each agrees with a bound up to some digit and differs there. So an expression grows
-//! with the digits of its bounds, and nothing recurses.
+//! A number's text is a sign, digits and perhaps a fraction; it has no exponent. The texts of an
+//! interval are alternatives: each agrees with a bound up to some digit and differs there. So an
+//! expression grows with the digits of its bounds, and nothing recurses.
 
 use super::decimal::Decimal;
 
@@ -149,8 +149,8 @@ fn same_length(least: &str, most: &str) -> Vec<String> {
     all
 }
 
-/// Rows that begin with a prefix and go on on one side of a tail, or as the tail. From where the tail has
-/// nothing but `end`, all rows are on that side.
+/// Rows that begin with a prefix and go on on one side of a tail, or as the tail. From where the
+/// tail has nothing but `end`, all rows are on that side.
 fn tails(prefix: &str, tail: &str, end: u8, beyond: impl Fn(u8) -> Option<String>) -> Vec<String> {
     let mut all = Vec::new();
     for (at, byte) in tail.bytes().enumerate() {

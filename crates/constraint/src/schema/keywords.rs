@@ -113,8 +113,8 @@ pub(super) fn format(format: &str) -> Vec<Edit> {
     vec![Edit::And(addition)]
 }
 
-/// The changes that a count needs: one of a fraction of zeros is an integer, and one that no text reaches
-/// is no bound.
+/// The changes that a count needs: one of a fraction of zeros is an integer, and one that no text
+/// reaches is no bound.
 pub(super) fn count(keyword: &'static str, value: &Value) -> Change {
     let number = match value {
         Value::Number(number) => number,
@@ -141,8 +141,8 @@ pub(super) fn count(keyword: &'static str, value: &Value) -> Change {
     }
 }
 
-/// The value of `multipleOf`: its digits as a whole number, and how many of them are behind the point.
-/// `None` if there are too many, or if it is not above zero.
+/// The value of `multipleOf`: its digits as a whole number, and how many of them are behind the
+/// point. `None` if there are too many, or if it is not above zero.
 pub(super) fn multiple(value: &Value) -> Option<(u32, u32)> {
     let Value::Number(number) = value else { return None };
     let value = Decimal::of(number).filter(|value| !value.is_negative && !value.is_zero())?;
@@ -161,7 +161,8 @@ pub(super) fn is_rounded(value: &Value) -> bool {
     multiple(value) != Some((float as u32, digits))
 }
 
-/// Whether the compiler can merge schemas of these multiples: it multiplies them as numbers of 32 bits.
+/// Whether the compiler can merge schemas of these multiples: it multiplies them as numbers of 32
+/// bits.
 pub(super) fn can_merge(multiples: &BTreeSet<(u32, u32)>) -> bool {
     let digits = multiples.iter().map(|(_, digits)| *digits).max().unwrap_or(0);
     let scaled = |(factor, own): &(u32, u32)| {

@@ -1,10 +1,11 @@
 //! Checks of JSON schemas, before they are compiled.
 //!
-//! The compiler ignores words that the draft named in a schema does not know, and has options inside
-//! of the schema (`x-guidance`) that make it lenient. So every place of a schema is looked at here.
+//! The compiler ignores words that the draft named in a schema does not know, and has options
+//! inside of the schema (`x-guidance`) that make it lenient. So every place of a schema is looked
+//! at here.
 //!
-//! Each part that drives recursion, loops or memory of the compiler, llguidance 1.9.1, has a rule that bounds it
-//! before the compiler sees it:
+//! Each part that drives recursion, loops or memory of the compiler, llguidance 1.9.1, has a rule
+//! that bounds it before the compiler sees it:
 //!
 //! | in a constraint | in the compiler | rule here |
 //! |---|---|---|
@@ -52,8 +53,8 @@ pub(crate) fn object() -> Value {
     with_options(Map::from_iter([("type".to_owned(), json!("object"))]))
 }
 
-/// The schema with bounded whitespace, if all of it can be enforced, and its parts. Numbers that the
-/// compiler would round are references to `numbers`.
+/// The schema with bounded whitespace, if all of it can be enforced, and its parts. Numbers that
+/// the compiler would round are references to `numbers`.
 pub(crate) fn checked(schema: &Value, numbers: &mut Numbers) -> Result<(Value, usize), Error> {
     check_depth(schema)?;
     size::measure(schema)?;
@@ -290,8 +291,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The first sentence of the compiler's error, in a bounded length. One that ends in a colon, before a drawing
-/// of the place, goes on with the reason that follows the drawing.
+/// The first sentence of the compiler's error, in a bounded length. One that ends in a colon,
+/// before a drawing of the place, goes on with the reason that follows the drawing.
 pub(crate) fn reworded(error: &str) -> String {
     let mut lines = error.lines();
     let first = lines.next().unwrap_or_default();

@@ -1,10 +1,11 @@
 //! Numbers of a schema that the compiler would round.
 //!
-//! The compiler reads each number as a 64-bit float and writes bounds by arithmetic of 64-bit integers. It
-//! rounds integers from 2^53 on, and its recursion does not end at the least 64-bit integer. So a schema with
-//! such a number is put otherwise: its numbers become a reference, behind which the lexer has an expression of
-//! this crate ([`Numbers`]). Other schemas that apply to the same value cannot be merged with a reference of
-//! this kind. The compiler refuses those, and never drops them in silence.
+//! The compiler reads each number as a 64-bit float and writes bounds by arithmetic of 64-bit
+//! integers. It rounds integers from 2^53 on, and its recursion does not end at the least 64-bit
+//! integer. So a schema with such a number is put otherwise: its numbers become a reference, behind
+//! which the lexer has an expression of this crate ([`Numbers`]). Other schemas that apply to the
+//! same value cannot be merged with a reference of this kind. The compiler refuses those, and never
+//! drops them in silence.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -93,8 +94,8 @@ pub(super) fn odd_keyword(map: &Map<String, Value>) -> Option<(&'static str, Str
         })
 }
 
-/// Whether the compiler would compare constants with multiples by quotients of floats, which has errors. Beside
-/// other schemas it may.
+/// Whether the compiler would compare constants with multiples by quotients of floats, which has
+/// errors. Beside other schemas it may.
 fn is_compared_in_floats(map: &Map<String, Value>, multiple: &Value) -> bool {
     let listed = map.get("enum").and_then(Value::as_array).into_iter().flatten();
     let mut numbers = map.get("const").into_iter().chain(listed).filter(|value| value.is_number());

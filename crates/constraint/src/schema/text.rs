@@ -21,8 +21,8 @@ const KEYWORDS: [&str; 11] = [
 /// Keywords whose value may hold numbers.
 const CONSTANTS: [&str; 2] = ["const", "enum"];
 
-/// Refuses a JSON text in which a bound or a constant of a schema would be rounded. Text that is no JSON may
-/// pass.
+/// Refuses a JSON text in which a bound or a constant of a schema would be rounded. Text that is no
+/// JSON may pass.
 pub(crate) fn check_numbers(json: &str) -> Result<(), Error> {
     let bytes = json.as_bytes();
     // for each level whether it is within a constant

@@ -1,9 +1,10 @@
 //! `oneOf` of schemas that exclude each other, as `anyOf`.
 //!
-//! The compiler does not look behind references, so it takes no union of models for disjoint. Objects exclude
-//! each other by a *tag*, a property with other constants in each, where all of them but one require it. Where
-//! more do not, as Pydantic writes a tag with a default, an object without the tag may fit several. Then the
-//! tag is required: programs that read such a union cannot do without it.
+//! The compiler does not look behind references, so it takes no union of models for disjoint.
+//! Objects exclude each other by a *tag*, a property with other constants in each, where all of
+//! them but one require it. Where more do not, as Pydantic writes a tag with a default, an object
+//! without the tag may fit several. Then the tag is required: programs that read such a union
+//! cannot do without it.
 
 use std::collections::HashMap;
 
@@ -69,8 +70,8 @@ impl Union {
         })
     }
 
-    /// Puts the union at a place. Copies that it needs get names after a prefix. A schema that has changed so
-    /// that the union is not there any more stays as it is.
+    /// Puts the union at a place. Copies that it needs get names after a prefix. A schema that has
+    /// changed so that the union is not there any more stays as it is.
     pub(super) fn put(self, root: &mut Value, path: &str, copies: &mut Copies, prefix: &str) {
         let mut options = Vec::new();
         for (place, is_reference) in self.leaves {

@@ -2,7 +2,8 @@
 
 use crate::Error;
 
-/// Limit of parts of one regular expression, or of one terminal with all terminals that it refers to.
+/// Limit of parts of one regular expression, or of one terminal with all terminals that it refers
+/// to.
 pub(super) const PARTS_MAX: usize = 1000;
 /// Limit of bytes of the literal text of one.
 pub(super) const BYTES_MAX: usize = 64 << 10;

@@ -77,8 +77,8 @@ pub(crate) fn fetch(
     Ok(())
 }
 
-/// Refuses a file that is none of the model that its name promises. It is discarded, as another attempt would bring
-/// the same bytes.
+/// Refuses a file that is none of the model that its name promises. It is discarded, as another
+/// attempt would bring the same bytes.
 fn check_kind(job: &Job) -> Result<()> {
     let partial = job.partial();
     let fault = kind::fault(&partial, &job.name, job.size).map_err(Error::io(&partial))?;

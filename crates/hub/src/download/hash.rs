@@ -13,8 +13,8 @@ pub(crate) enum Hash {
 }
 
 impl Hash {
-    /// The hash that an entry of a list of files names: that of its large file, or of its blob. Other texts are no
-    /// hashes.
+    /// The hash that an entry of a list of files names: that of its large file, or of its blob.
+    /// Other texts are no hashes.
     pub(crate) fn of_entry(oid: Option<&str>, large: Option<&str>) -> Option<Self> {
         match large {
             // the blob of a large file is a pointer to it

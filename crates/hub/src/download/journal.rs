@@ -1,8 +1,8 @@
 //! The journal of an incomplete file: which of its pieces are complete.
 //!
-//! The first line has the version, the size of pieces, the size of the file and its entity tag. Every
-//! further line is the index of a complete piece. A line without an end was cut off by a crash, so it
-//! does not count.
+//! The first line has the version, the size of pieces, the size of the file and its entity tag.
+//! Every further line is the index of a complete piece. A line without an end was cut off by a
+//! crash, so it does not count.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -23,13 +23,14 @@ pub(super) struct Journal {
     file: File,
     pieces: Pieces,
     is_resumed: bool,
-    /// Whether bytes must be on the disk before the journal names them, as no hash is compared at the end.
+    /// Whether bytes must be on the disk before the journal names them, as no hash is compared at
+    /// the end.
     is_durable: bool,
 }
 
 impl Journal {
-    /// Continues the journal of a partial file, or begins both anew if they are not of this file. `is_durable` is
-    /// for a file without a hash.
+    /// Continues the journal of a partial file, or begins both anew if they are not of this file.
+    /// `is_durable` is for a file without a hash.
     pub(super) fn open(
         path: &Path,
         partial: &Path,
@@ -76,7 +77,8 @@ impl Journal {
     }
 }
 
-/// Opens a journal behind its last complete line: the rest of a cut one would become another number.
+/// Opens a journal behind its last complete line: the rest of a cut one would become another
+/// number.
 fn continued(path: &Path) -> std::io::Result<File> {
     let text = fs::read(path)?;
     let end = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);

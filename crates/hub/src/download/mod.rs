@@ -2,7 +2,8 @@
 //! verified before they get their name.
 //!
 //! While a file `NAME` is incomplete, its bytes are in `NAME.pelton.incomplete` and the list of its
-//! complete pieces in `NAME.pelton.journal`. `NAME` appears by a rename after the hashes were compared.
+//! complete pieces in `NAME.pelton.journal`. `NAME` appears by a rename after the hashes were
+//! compared.
 
 mod etag;
 mod fetch;

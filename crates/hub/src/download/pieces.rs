@@ -48,8 +48,8 @@ impl Pieces {
             .sum()
     }
 
-    /// Takes the next missing pieces for one of `connections` connections: neighbours, so that one request
-    /// fetches them. `None` if none is missing.
+    /// Takes the next missing pieces for one of `connections` connections: neighbours, so that one
+    /// request fetches them. `None` if none is missing.
     pub(super) fn take(&mut self, connections: usize) -> Option<Range<usize>> {
         let missing = self.states.iter().filter(|state| **state == State::Missing).count();
         let start = self.states.iter().position(|state| *state == State::Missing)?;

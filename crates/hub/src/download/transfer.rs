@@ -103,8 +103,8 @@ pub(super) fn run(
     }
 }
 
-/// Runs `work` on threads and reports until it ends. The threads that are left behind after a failure see their
-/// flag and write nothing more.
+/// Runs `work` on threads and reports until it ends. The threads that are left behind after a
+/// failure see their flag and write nothing more.
 fn on_threads(
     shared: &Arc<Shared>,
     threads: usize,

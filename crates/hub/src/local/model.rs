@@ -57,7 +57,8 @@ pub struct Model {
     pub files: Vec<PathBuf>,
     /// Why this one of several, if the reference left that open.
     pub reason: Option<String>,
-    /// Files that were downloaded now and for which the host has no hash, so that only their size was compared.
+    /// Files that were downloaded now and for which the host has no hash, so that only their size
+    /// was compared.
     pub unverified: Vec<String>,
 }
 

@@ -64,8 +64,8 @@ pub(super) fn find_repository(settings: &Settings, wanted: &RepositoryReference)
     })
 }
 
-/// The manifest of a registry, an owner, a name and a tag. Letters are compared without case, as the folders have that
-/// in which somebody typed them.
+/// The manifest of a registry, an owner, a name and a tag. Letters are compared without case, as
+/// the folders have that in which somebody typed them.
 fn manifest(root: &Path, names: [&str; 4]) -> Option<PathBuf> {
     names.iter().try_fold(root.join("manifests"), |folder, name| {
         let mut entries = fs::read_dir(&folder).ok()?.flatten();

@@ -21,9 +21,9 @@ use crate::error::{Error, Result};
 /// | `https://host/path/file.gguf` | a file of any server |
 /// | `qwen3:0.6b`, `library/qwen3:0.6b` | a [short name](ShortName) |
 ///
-/// [`Display`](fmt::Display) writes the one spelling that all spellings of a name have in common: without prefix and
-/// `:latest`, the quantization in upper case, a short name in lower case. So two texts name the same if they are shown
-/// alike.
+/// [`Display`](fmt::Display) writes the one spelling that all spellings of a name have in common:
+/// without prefix and `:latest`, the quantization in upper case, a short name in lower case. So two
+/// texts name the same if they are shown alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference {
     /// Files of a repository.
@@ -74,7 +74,8 @@ impl Reference {
         }
     }
 
-    /// The name that a word in the place of a model is. `None` is a path: an existing one, or a word that is no name.
+    /// The name that a word in the place of a model is. `None` is a path: an existing one, or a
+    /// word that is no name.
     pub fn of_word(word: &str) -> Option<Self> {
         if Path::new(word).exists() { None } else { word.parse().ok() }
     }

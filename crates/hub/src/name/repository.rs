@@ -67,7 +67,8 @@ impl fmt::Display for RepositoryReference {
         if let Part::Quantization(tag) = &self.part {
             name += &format!(":{tag}");
         }
-        // the ending of a file, and the start of Ollama's library, are a repository's only behind a prefix
+        // the ending of a file, and the start of Ollama's library, are a repository's only behind a
+        // prefix
         let lower = name.to_ascii_lowercase();
         let is_other =
             ENDINGS.iter().any(|ending| lower.ends_with(ending)) || lower.starts_with("library/");

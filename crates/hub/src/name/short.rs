@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 
 /// A short name: `qwen3:0.6b`, or `qwen3` for the family's usual size.
 ///
-/// A quantization may follow the size: `qwen3:4b-q4_k_m`. Names that [`short_names`] lacks are valid
-/// too: Ollama's folder may have them.
+/// A quantization may follow the size: `qwen3:4b-q4_k_m`. Names that [`short_names`] lacks are
+/// valid too: Ollama's folder may have them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortName {
     name: String,
@@ -21,8 +21,8 @@ const LATEST: &str = "latest";
 /// A row of the table: family, size, whether the family's name alone means it, repository.
 type Row = (&'static str, &'static str, bool, &'static str);
 
-/// Families and sizes follow Ollama's library. The repositories are those of the models' makers where they
-/// publish GGUF files, or else of llama.cpp's authors (`ggml-org`) and of `bartowski`.
+/// Families and sizes follow Ollama's library. The repositories are those of the models' makers
+/// where they publish GGUF files, or else of llama.cpp's authors (`ggml-org`) and of `bartowski`.
 const TABLE: &[Row] = &[
     ("qwen3", "0.6b", false, "Qwen/Qwen3-0.6B-GGUF"),
     ("qwen3", "1.7b", false, "Qwen/Qwen3-1.7B-GGUF"),

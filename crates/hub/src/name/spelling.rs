@@ -7,8 +7,9 @@ const LATEST: &str = ":latest";
 
 /// A name of a model, to be compared with others by what it means.
 ///
-/// `hf.co/Owner/Name:q8_0`, `https://huggingface.co/owner/name:Q8_0` and `owner/name:Q8_0` are the same, and
-/// `name` is `name:latest`. Letters of a repository and of a tag are compared without case, as hubs do.
+/// `hf.co/Owner/Name:q8_0`, `https://huggingface.co/owner/name:Q8_0` and `owner/name:Q8_0` are the
+/// same, and `name` is `name:latest`. Letters of a repository and of a tag are compared without
+/// case, as hubs do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Spelling {
     /// The name in its usual form.

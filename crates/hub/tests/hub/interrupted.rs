@@ -37,7 +37,8 @@ fn child(server: &Server, home: &Path) -> Child {
         .unwrap()
 }
 
-/// After a kill at a random moment there is no file that looks complete, and the next process goes on.
+/// After a kill at a random moment there is no file that looks complete, and the next process goes
+/// on.
 #[test]
 fn kills_at_random_moments() {
     let kills = if env::var_os("PELTON_FULL").is_some() { 100 } else { 8 };

@@ -377,8 +377,8 @@ fn a_file_that_changes_between_two_attempts_begins_anew() {
     assert!(error.contains("the file has changed"), "{error}");
 }
 
-/// A hub whose storage is its own host, as many mirrors are: the hash comes with the redirect and with the list, and
-/// the bytes have an entity tag of another kind.
+/// A hub whose storage is its own host, as many mirrors are: the hash comes with the redirect and
+/// with the list, and the bytes have an entity tag of another kind.
 fn on_one_host(server: &Server, redirect: fn(&Request) -> String, wrong: bool) {
     server.lie(move |request, answer| {
         let is_file = request.path.contains("/resolve/") && !request.path.contains("stored=");

@@ -1,6 +1,7 @@
 //! Encryption with certificates of one's own, and proxies.
 //!
-//! `tls/make.sh` has made the certificates: one for `hub.test` and `localhost`, and the one that signs it.
+//! `tls/make.sh` has made the certificates: one for `hub.test` and `localhost`, and the one that
+//! signs it.
 
 use std::{
     cell::RefCell,
@@ -71,7 +72,8 @@ fn encrypted(server: &Server) -> SocketAddr {
     address
 }
 
-/// A proxy that leads all connections to one address; where it listens, and the hosts that were wanted.
+/// A proxy that leads all connections to one address; where it listens, and the hosts that were
+/// wanted.
 fn proxy(to: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, wanted) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));

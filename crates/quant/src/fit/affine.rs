@@ -11,7 +11,8 @@ pub(crate) struct Affine {
     pub(crate) min: f32,
 }
 
-/// The candidates: ranges of `top + first + step · i` codes for `i` below `count`, where that of the values has `top`.
+/// The candidates: ranges of `top + first + step · i` codes for `i` below `count`, where that of
+/// the values has `top`.
 #[derive(Clone, Copy)]
 pub(crate) struct Search {
     pub(crate) first: f32,
@@ -100,8 +101,8 @@ impl Affine {
         if again.scale > 0.0 && error_again < error { again } else { fit }
     }
 
-    /// The codes of the scale and the minimum in units of `units`, at most `code_top`: those of the least error among
-    /// the rounded ones and their neighbours.
+    /// The codes of the scale and the minimum in units of `units`, at most `code_top`: those of the
+    /// least error among the rounded ones and their neighbours.
     #[inline(always)]
     pub(crate) fn stored<const LEN: usize>(
         self,

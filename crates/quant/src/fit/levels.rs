@@ -4,8 +4,8 @@ use super::values::nearest_magnitude;
 
 /// Levels of a type, before they are multiplied by a scale.
 pub(crate) trait Levels: Copy {
-    /// A value or a scale in the form that [`Self::of`] takes: levels that depend on the sign of the scaled value in their
-    /// range alone are searched by magnitudes.
+    /// A value or a scale in the form that [`Self::of`] takes: levels that depend on the sign of
+    /// the scaled value in their range alone are searched by magnitudes.
     fn folded(self, value: f32) -> f32;
 
     /// Gives a folded result the sign of the scale that it is of.

@@ -3,8 +3,9 @@
 use super::values::LANES;
 use crate::scale::reciprocal;
 
-/// The candidates of a scale: those that map `value` to the level `level` or `opposite`, to one `step` farther from 0 or
-/// nearer to it, and so on up to `reach` steps. `opposite` is the last level on the other side of 0, if there is one.
+/// The candidates of a scale: those that map `value` to the level `level` or `opposite`, to one
+/// `step` farther from 0 or nearer to it, and so on up to `reach` steps. `opposite` is the last
+/// level on the other side of 0, if there is one.
 #[derive(Clone, Copy)]
 pub(crate) struct Anchor {
     pub(crate) value: f32,
@@ -15,8 +16,9 @@ pub(crate) struct Anchor {
 }
 
 impl Anchor {
-    /// The scale that explains most of the values' weighted squares; that of the anchor itself if the squares
-    /// underflow, and 0 if its reciprocal overflows. `quantize` gives the level nearest to a scaled value.
+    /// The scale that explains most of the values' weighted squares; that of the anchor itself if
+    /// the squares underflow, and 0 if its reciprocal overflows. `quantize` gives the level nearest
+    /// to a scaled value.
     #[inline(always)]
     pub(crate) fn fit<const LEN: usize>(
         self,

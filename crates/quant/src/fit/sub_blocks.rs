@@ -1,5 +1,5 @@
-//! Searches of the scales of all sub-blocks of a super-block at a time, each sub-block in a lane of its own: the sums of
-//! a lane have the order of the values.
+//! Searches of the scales of all sub-blocks of a super-block at a time, each sub-block in a lane of
+//! its own: the sums of a lane have the order of the values.
 
 use super::levels::Levels;
 use super::values::nearest;
@@ -23,8 +23,8 @@ pub(crate) struct SubBlocks<L, const PARTS: usize, const LEN: usize> {
     flips: [[u32; PARTS]; LEN],
 }
 
-/// Candidates of a scale, as those of [`Anchor`](super::Anchor): those that map the value of the largest magnitude to
-/// `level` or to `opposite`, and up to `reach` steps around both.
+/// Candidates of a scale, as those of [`Anchor`](super::Anchor): those that map the value of the
+/// largest magnitude to `level` or to `opposite`, and up to `reach` steps around both.
 #[derive(Clone, Copy)]
 pub(crate) struct Ends {
     pub(crate) level: f32,
@@ -74,8 +74,8 @@ impl<L: Levels, const PARTS: usize, const LEN: usize> SubBlocks<L, PARTS, LEN> {
         found
     }
 
-    /// For each sub-block the scale that explains most of the values' weighted squares; that of the largest value itself
-    /// if the squares underflow, and 0 if its reciprocal overflows.
+    /// For each sub-block the scale that explains most of the values' weighted squares; that of the
+    /// largest value itself if the squares underflow, and 0 if its reciprocal overflows.
     #[inline(always)]
     pub(crate) fn fits(&self, ends: Ends) -> [f32; PARTS] {
         let Ends { level, opposite, step, reach } = ends;
@@ -104,7 +104,8 @@ impl<L: Levels, const PARTS: usize, const LEN: usize> SubBlocks<L, PARTS, LEN> {
         fits
     }
 
-    /// Replaces the fits that explain less than the regression on the codes that map the largest values to `level`.
+    /// Replaces the fits that explain less than the regression on the codes that map the largest
+    /// values to `level`.
     #[inline(always)]
     fn improve(
         &self,
@@ -179,8 +180,8 @@ impl<L: Levels, const PARTS: usize, const LEN: usize> SubBlocks<L, PARTS, LEN> {
         sums
     }
 
-    /// The codes of scales in units of `unit`, from `-bound` to `bound − 1`, with the least errors of those near the
-    /// rounded ones, and the errors.
+    /// The codes of scales in units of `unit`, from `-bound` to `bound − 1`, with the least errors
+    /// of those near the rounded ones, and the errors.
     #[inline(always)]
     pub(crate) fn nearest_codes(
         &self,
@@ -217,8 +218,8 @@ impl<L: Levels, const PARTS: usize, const LEN: usize> SubBlocks<L, PARTS, LEN> {
         (codes, errors)
     }
 
-    /// The codes of scales of six bits in units of `d`, or of the regression of the values on the codes that `d` gives,
-    /// if its error is less.
+    /// The codes of scales of six bits in units of `d`, or of the regression of the values on the
+    /// codes that `d` gives, if its error is less.
     #[inline(always)]
     pub(crate) fn scaled(&self, fits: &[f32; PARTS], d: F16Scale) -> Scaled<PARTS> {
         let (codes, errors) = self.nearest_codes(fits, d.to_f32(), 32.0);

@@ -1,15 +1,16 @@
 //! Sums and weights of the values of a block.
 
-/// Candidates that are tried at a time, each in a lane of its own: the sums of a lane have the order of the values,
-/// so that vectors change no result.
+/// Candidates that are tried at a time, each in a lane of its own: the sums of a lane have the
+/// order of the values, so that vectors change no result.
 pub(crate) const LANES: usize = 8;
 
-/// The greatest float below 0.5: added to a magnitude below 2^22, it reaches the next integer from a half on, and
-/// 0.5 would from the float before on.
+/// The greatest float below 0.5: added to a magnitude below 2^22, it reaches the next integer from
+/// a half on, and 0.5 would from the float before on.
 const BELOW_HALF: f32 = 0.5 - f32::EPSILON / 4.0;
 
-/// The nearest integer between `low` and `high`, which are integers of magnitudes below 2^22; halves go away from zero,
-/// as with [`f32::round`], which is a call of a function on CPUs without SSE4.1.
+/// The nearest integer between `low` and `high`, which are integers of magnitudes below 2^22;
+/// halves go away from zero, as with [`f32::round`], which is a call of a function on CPUs without
+/// SSE4.1.
 #[inline(always)]
 pub(crate) fn nearest(value: f32, low: f32, high: f32) -> f32 {
     // comparisons, as maximum and minimum instructions need no care for NaN then
@@ -19,7 +20,8 @@ pub(crate) fn nearest(value: f32, low: f32, high: f32) -> f32 {
     unsafe { truncated(bounded + BELOW_HALF.copysign(bounded)) }
 }
 
-/// The nearest integer to `magnitude`, at most `limit`, which is an integer from 0 to 2^22; halves go up.
+/// The nearest integer to `magnitude`, at most `limit`, which is an integer from 0 to 2^22; halves
+/// go up.
 ///
 /// # Safety
 /// `magnitude` is NaN or at least 0.
@@ -47,8 +49,8 @@ pub(crate) fn mean_square(values: &[f32]) -> f32 {
     values.iter().map(|v| v * v).sum::<f32>() / values.len() as f32
 }
 
-/// Weights of values by their importance: `importance · √(square + value²)`. `square` is a mean square of the
-/// values' surroundings.
+/// Weights of values by their importance: `importance · √(square + value²)`. `square` is a mean
+/// square of the values' surroundings.
 #[inline(always)]
 pub(crate) fn important<const LEN: usize>(
     values: &[f32; LEN],
@@ -58,7 +60,8 @@ pub(crate) fn important<const LEN: usize>(
     std::array::from_fn(|i| importance[i] * (square + values[i] * values[i]).sqrt())
 }
 
-/// Weights without importance where there is no minimum: squares and a fraction of their mean, relative to `largest`.
+/// Weights without importance where there is no minimum: squares and a fraction of their mean,
+/// relative to `largest`.
 #[inline(always)]
 pub(crate) fn squares<const LEN: usize>(values: &[f32; LEN], largest: f32) -> [f32; LEN] {
     let relative = values.map(|v| v / largest);

@@ -1,5 +1,5 @@
-//! Paths for routers in front of several servers: tokens of prompts as vLLM has them, and facts as SGLang
-//! has them.
+//! Paths for routers in front of several servers: tokens of prompts as vLLM has them, and facts as
+//! SGLang has them.
 
 use std::sync::Arc;
 

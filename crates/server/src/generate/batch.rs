@@ -6,7 +6,8 @@ use axum::http::StatusCode;
 
 use crate::error::ApiError;
 
-/// Texts of one request that are not all submitted. A request may have more of them than the queue holds.
+/// Texts of one request that are not all submitted. A request may have more of them than the queue
+/// holds.
 pub(crate) struct Batch<T> {
     /// Submits the text of a number.
     submit: Arc<dyn Fn(usize) -> Result<T, ApiError> + Send + Sync>,

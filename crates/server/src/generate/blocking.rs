@@ -10,8 +10,8 @@ use crate::error::ApiError;
 pub(crate) const BLOCKING_THREADS: usize = 64;
 /// Those that requests may take at the same time; loads and log lines have the others.
 static PLACES: Semaphore = Semaphore::const_new(48);
-/// Those of them that requests with a constraint may take, so that slow compilations leave threads to
-/// other requests.
+/// Those of them that requests with a constraint may take, so that slow compilations leave threads
+/// to other requests.
 static COMPILING: Semaphore = Semaphore::const_new(12);
 /// How long a request waits for a thread.
 const WAIT: Duration = Duration::from_secs(30);
@@ -65,7 +65,8 @@ mod tests {
 
     use super::*;
 
-    /// Compilations that do not end leave threads to other requests, and all of them run in the end.
+    /// Compilations that do not end leave threads to other requests, and all of them run in the
+    /// end.
     #[tokio::test(flavor = "multi_thread")]
     async fn compilations_leave_threads_to_others() {
         let (is_open, running) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));

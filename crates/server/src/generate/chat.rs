@@ -153,13 +153,14 @@ impl ChatRequest {
         served.render(&self.chat, &self.tool_choice, self.parallel)
     }
 
-    /// Renders the chat and submits the request of its only reply. Blocks for as long as that takes.
+    /// Renders the chat and submits the request of its only reply. Blocks for as long as that
+    /// takes.
     pub(crate) fn start(self, context: &Context) -> Result<Vec<ReplyRun>, ApiError> {
         Ok(self.batch(context)?.0)
     }
 
-    /// Renders the chat and submits the requests of its replies, as far as the queue has room for them.
-    /// Blocks for as long as that takes.
+    /// Renders the chat and submits the requests of its replies, as far as the queue has room for
+    /// them. Blocks for as long as that takes.
     pub(crate) fn batch(
         mut self,
         context: &Context,
@@ -185,8 +186,8 @@ impl ChatRequest {
 /// The words for how much a model reasons.
 pub(crate) const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 
-/// Takes Anthropic's `thinking`, which DeepSeek and GLM have too: whether the model reasons. A limit of
-/// its tokens is not kept.
+/// Takes Anthropic's `thinking`, which DeepSeek and GLM have too: whether the model reasons. A
+/// limit of its tokens is not kept.
 pub(crate) fn thinking(fields: &mut Fields) -> Result<Option<bool>, ApiError> {
     let Some(mut thinking) = fields.object("thinking")? else { return Ok(None) };
     let kind = thinking.choice("type", &["enabled", "adaptive", "disabled"])?;

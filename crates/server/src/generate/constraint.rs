@@ -43,8 +43,8 @@ pub(crate) fn constrain(mut options: GenerateOptions, output: &Output) -> Genera
     options
 }
 
-/// Constrains the reply to a chat: its tool calls, or its answer after the reasoning. A call that is
-/// demanded is the whole reply, so that it has no answer to constrain.
+/// Constrains the reply to a chat: its tool calls, or its answer after the reasoning. A call that
+/// is demanded is the whole reply, so that it has no answer to constrain.
 pub(crate) fn constrain_chat(
     options: GenerateOptions,
     prompt: &ChatPrompt,

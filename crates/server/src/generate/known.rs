@@ -34,8 +34,8 @@ const CALL_EXTRAS: &[&str] = &[
 /// The kinds of parts that have a text.
 const TEXTS: [&str; 4] = ["input_text", "output_text", "refusal", "text"];
 
-/// Checks the keys of a message, of its parts with a text, and of its calls. Whatever is no object is left
-/// to the parser of messages.
+/// Checks the keys of a message, of its parts with a text, and of its calls. Whatever is no object
+/// is left to the parser of messages.
 pub(super) fn check_message(message: &Value, path: &str) -> Result<(), ApiError> {
     let Some(map) = message.as_object() else { return Ok(()) };
     check_keys(path, map, MESSAGE, &[extras::MESSAGE])?;

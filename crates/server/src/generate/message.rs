@@ -33,8 +33,8 @@ pub(crate) fn placeholder(kind: &str) -> String {
     format!("[{kind}: left out, this model reads text only]")
 }
 
-/// The types of parts that are no text, in all APIs: pictures, sounds, files, and what agents send of the
-/// turns of other models.
+/// The types of parts that are no text, in all APIs: pictures, sounds, files, and what agents send
+/// of the turns of other models.
 const LEFT_OUT: [&str; 24] = [
     "audio",
     "audio_url",

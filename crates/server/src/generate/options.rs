@@ -136,7 +136,8 @@ impl Options {
         Ok(found)
     }
 
-    /// Takes `response_format`, `structured_outputs`, the older names of both, and those of llama.cpp.
+    /// Takes `response_format`, `structured_outputs`, the older names of both, and those of
+    /// llama.cpp.
     pub(crate) fn take_output(&mut self, fields: &mut Fields) -> Result<(), ApiError> {
         if let Some(schema) = fields.take("json_schema") {
             if !schema.is_object() && !schema.is_boolean() {
@@ -294,8 +295,8 @@ fn structured(fields: &mut Fields, names: &[&'static str; 4]) -> Result<Option<O
     Ok(found)
 }
 
-/// The field `lora`: a list of adapters, each with `name` and `scale`, which is 1 without one. llama.cpp's form has
-/// `id` in place of a name, and a scale of 0 without one.
+/// The field `lora`: a list of adapters, each with `name` and `scale`, which is 1 without one.
+/// llama.cpp's form has `id` in place of a name, and a scale of 0 without one.
 fn loras(fields: &mut Fields) -> Result<Option<Vec<(Adapter, f32)>>, ApiError> {
     if !fields.has("lora") {
         return Ok(None);

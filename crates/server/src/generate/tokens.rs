@@ -18,9 +18,9 @@ use crate::{
     models::{Lease, Run},
 };
 
-/// The time within which tokens are taken together, after a task was woken for a token. A thread that
-/// wakes up and writes to a socket takes 0.1 ms from the threads that compute, which is much where a
-/// token takes 2 ms.
+/// The time within which tokens are taken together, after a task was woken for a token. A thread
+/// that wakes up and writes to a socket takes 0.1 ms from the threads that compute, which is much
+/// where a token takes 2 ms.
 const TOGETHER: Duration = Duration::from_millis(5);
 
 /// The state that all texts of one HTTP request share.
@@ -125,8 +125,8 @@ impl TokenRun {
         None
     }
 
-    /// The next item of the stream. Where tokens are fast, nothing wakes the task within [`TOGETHER`]
-    /// after it was woken.
+    /// The next item of the stream. Where tokens are fast, nothing wakes the task within
+    /// [`TOGETHER`] after it was woken.
     async fn item(&mut self) -> Option<Result<Token, pelton::Error>> {
         if let Poll::Ready(item) = self.ready() {
             return item;

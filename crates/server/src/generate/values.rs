@@ -107,7 +107,8 @@ fn count(context: &Context, tokens: usize, failed: bool) {
     context.metrics.count(outcome, tokens as u64);
 }
 
-/// Refuses the name of an adapter in place of that of the model: adapters change generated texts only.
+/// Refuses the name of an adapter in place of that of the model: adapters change generated texts
+/// only.
 fn check_adapter(context: &Context) -> Result<(), ApiError> {
     match &context.lease.adapter {
         None => Ok(()),

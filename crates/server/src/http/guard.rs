@@ -56,8 +56,8 @@ const ADMIN: [&str; 7] = [
     "/api/pull",
     "/api/delete",
 ];
-/// Those of them that change the disk. Without admin keys they are for programs on this machine, where
-/// there is no key at all.
+/// Those of them that change the disk. Without admin keys they are for programs on this machine,
+/// where there is no key at all.
 const DISK: [&str; 2] = ["/api/pull", "/api/delete"];
 
 /// The limits of all keys.
@@ -78,8 +78,8 @@ impl Guard {
         Arc::new(Self { app, keys, limits })
     }
 
-    /// The number of the key that a request carries. All keys are compared by their hashes, in a time
-    /// that depends on no key.
+    /// The number of the key that a request carries. All keys are compared by their hashes, in a
+    /// time that depends on no key.
     fn key(&self, headers: &HeaderMap) -> Option<usize> {
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
             let value = value.as_bytes();
@@ -261,8 +261,8 @@ fn check(
     Ok((key, Some(permit)))
 }
 
-/// The shape of the errors of a path, whether it is one or not. Anthropic's clients name the version
-/// of their API.
+/// The shape of the errors of a path, whether it is one or not. Anthropic's clients name the
+/// version of their API.
 fn shape(request: &Request) -> Shape {
     let path = request.uri().path();
     let below = |parent: &str| {
@@ -280,7 +280,8 @@ fn shape(request: &Request) -> Shape {
     }
 }
 
-/// The headers for pages of an origin that is allowed; `asks` are the headers that one wants to send.
+/// The headers for pages of an origin that is allowed; `asks` are the headers that one wants to
+/// send.
 fn cors(headers: &mut HeaderMap, origin: HeaderValue, asks: Option<HeaderValue>) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.append(header::VARY, HeaderValue::from_static("Origin"));

@@ -1,8 +1,8 @@
 //! Places for connections. When all are taken, one that waits for its client makes room.
 //!
-//! A client that holds connections and sends nothing must not keep others out. So the connection to close is
-//! one of the machine that has the most, and the one that has waited for the longest time. Some places above
-//! the limit are for health checks, which are answered in any case.
+//! A client that holds connections and sends nothing must not keep others out. So the connection to
+//! close is one of the machine that has the most, and the one that has waited for the longest time.
+//! Some places above the limit are for health checks, which are answered in any case.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -1,4 +1,5 @@
-//! TLS: the certificate of the server, read again when its files change, and handshakes with a time limit.
+//! TLS: the certificate of the server, read again when its files change, and handshakes with a time
+//! limit.
 
 use std::{
     fs::{self, File},
@@ -142,7 +143,8 @@ impl Tls {
         Ok(Arc::new(Self { acceptor: Arc::new(config).into(), pair }))
     }
 
-    /// Reads the files again whenever they have changed, without end. Connections that are open stay.
+    /// Reads the files again whenever they have changed, without end. Connections that are open
+    /// stay.
     pub(crate) async fn watch(&self) {
         let (mut tried, mut last) = (self.pair.first, self.pair.first);
         let mut ticks = interval(LOOK);

@@ -88,7 +88,8 @@ impl Bodies {
         Self { small: semaphore(SMALL_BUDGET), large: semaphore(large), files: semaphore(files) }
     }
 
-    /// Takes as much memory as makes that of a file `bytes` in all; waits for it for a limited time.
+    /// Takes as much memory as makes that of a file `bytes` in all; waits for it for a limited
+    /// time.
     pub(super) async fn grow_file(&self, held: &mut Held, bytes: usize) -> Result<(), ApiError> {
         self.grow(&mut held.permit, &self.files, bytes).await
     }

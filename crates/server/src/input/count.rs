@@ -3,8 +3,8 @@
 use super::json::{COST_MAX, KEY, OBJECT, VALUE, too_many};
 use crate::error::ApiError;
 
-/// A count of the values in the bytes so far. It never exceeds the cost that the parser finds, so that
-/// a body that parses is never refused here.
+/// A count of the values in the bytes so far. It never exceeds the cost that the parser finds, so
+/// that a body that parses is never refused here.
 #[derive(Debug, Default)]
 pub(super) struct ValueCount {
     cost: usize,

@@ -1,11 +1,12 @@
 //! Fields of other servers and of clients that requests may have, although nothing here reads them.
 //!
-//! An entry is the name of a field that may have any value: it changes no text, or only what the server
-//! does not have. `NAME=VALUE|VALUE` may have these values of JSON alone, with which it changes nothing;
-//! `NAME=` may have none. All other fields are unknown. `docs/serve.md` says so to users.
+//! An entry is the name of a field that may have any value: it changes no text, or only what the
+//! server does not have. `NAME=VALUE|VALUE` may have these values of JSON alone, with which it
+//! changes nothing; `NAME=` may have none. All other fields are unknown. `docs/serve.md` says so to
+//! users.
 
-/// Fields of any request: identifiers, tracing, routing and accounts of OpenAI, vLLM, SGLang, LiteLLM,
-/// OpenRouter and Open WebUI.
+/// Fields of any request: identifiers, tracing, routing and accounts of OpenAI, vLLM, SGLang,
+/// LiteLLM, OpenRouter and Open WebUI.
 pub(crate) const ANY: &[&str] = &[
     "api_key",
     "background_tasks",
@@ -226,7 +227,8 @@ pub(crate) const OLLAMA: &[&str] = &[
     "truncate",
 ];
 
-/// Fields of Ollama's `options`: places of models, which the server has, and options of its runners.
+/// Fields of Ollama's `options`: places of models, which the server has, and options of its
+/// runners.
 pub(crate) const OLLAMA_OPTIONS: &[&str] = &[
     "draft_num_predict",
     "embedding_only",

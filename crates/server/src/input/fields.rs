@@ -88,8 +88,8 @@ impl Fields {
         self.map
     }
 
-    /// Checks that no field is left that nothing has taken. `extras` has those of other servers that may be
-    /// there all the same.
+    /// Checks that no field is left that nothing has taken. `extras` has those of other servers
+    /// that may be there all the same.
     ///
     /// # Errors
     ///
@@ -244,7 +244,8 @@ impl Fields {
     }
 }
 
-/// Checks that an object has no other keys than known ones and `extras`, as [`Fields::finish`] does.
+/// Checks that an object has no other keys than known ones and `extras`, as [`Fields::finish`]
+/// does.
 pub(crate) fn check_keys(
     path: &str,
     map: &Map<String, Value>,

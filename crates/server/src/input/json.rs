@@ -15,8 +15,8 @@ const DEPTH: usize = 100;
 
 /// The most memory of a parsed body, with its bytes and all texts and values, in bytes.
 const MEMORY: usize = 62 << 20;
-/// The memory of values that a body has in any case beside its texts: one of few texts may be as long
-/// as the server allows.
+/// The memory of values that a body has in any case beside its texts: one of few texts may be as
+/// long as the server allows.
 const SPARE: usize = 4 << 20;
 /// The most memory of the values of a body without their texts, in bytes: 750,000 numbers.
 pub(super) const COST_MAX: usize = 750_000 * VALUE;

@@ -1,4 +1,5 @@
-//! The field `metadata`: notes of a client about its request, within the limits that OpenAI documents.
+//! The field `metadata`: notes of a client about its request, within the limits that OpenAI
+//! documents.
 
 use serde_json::{Map, Value};
 

@@ -10,8 +10,9 @@ const SHOWN: usize = 80;
 /// The longest name for which a similar one is sought, in bytes.
 const SOUGHT: usize = 40;
 
-/// Checks a field of the object at `path` that nothing has taken. An entry of `extras` is the name of a
-/// field that may have any value, or `NAME=VALUE|VALUE` for one that may have certain values of JSON.
+/// Checks a field of the object at `path` that nothing has taken. An entry of `extras` is the name
+/// of a field that may have any value, or `NAME=VALUE|VALUE` for one that may have certain values
+/// of JSON.
 pub(super) fn check(
     path: &str,
     name: &str,

@@ -1,11 +1,11 @@
-//! The content of a message, as msgpack: `[time, [event, ...], rank]`. The rank is the number of the replica whose
-//! events these are, and nil for a model without others.
+//! The content of a message, as msgpack: `[time, [event, ...], rank]`. The rank is the number of
+//! the replica whose events these are, and nil for a model without others.
 //!
 //! An event is one of
 //! `["BlockStored", [id], parent, [token, ...], block_size, lora_id, medium, lora_name, extra_keys]`,
-//! `["BlockRemoved", [id], medium]` and `["AllBlocksCleared"]`. The medium is `GPU`, vLLM's word for the
-//! engine's own memory. Extra keys stand with the first page of a prefix: a router that hashes the tokens of
-//! a prompt hashes them too.
+//! `["BlockRemoved", [id], medium]` and `["AllBlocksCleared"]`. The medium is `GPU`, vLLM's word
+//! for the engine's own memory. Extra keys stand with the first page of a prefix: a router that
+//! hashes the tokens of a prompt hashes them too.
 
 use std::{
     sync::Arc,
@@ -27,8 +27,8 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The adapters of a page as one name: that of a single adapter with the scale 1, and otherwise one that no
-    /// router knows.
+    /// The adapters of a page as one name: that of a single adapter with the scale 1, and otherwise
+    /// one that no router knows.
     fn lora_name(&self, loras: &[(u32, f32)]) -> Option<String> {
         let one = |&(index, scale): &(u32, f32)| {
             let name = self.loras.get(index as usize).map_or("", String::as_str);

@@ -1,8 +1,8 @@
-//! Changes of the cached prefixes, published for routers in the form of vLLM's events: ZeroMQ's PUB socket,
-//! msgpack, sequence numbers, and a second socket that sends past messages again.
+//! Changes of the cached prefixes, published for routers in the form of vLLM's events: ZeroMQ's PUB
+//! socket, msgpack, sequence numbers, and a second socket that sends past messages again.
 //!
-//! `zmtp` is the protocol of ZeroMQ as far as servers need it, `message` the format, `sockets` the two
-//! sockets. The messages have the tokens of prompts, and the protocol has no keys.
+//! `zmtp` is the protocol of ZeroMQ as far as servers need it, `message` the format, `sockets` the
+//! two sockets. The messages have the tokens of prompts, and the protocol has no keys.
 //!
 //! The protocol is our own code, in 300 lines: the crate `zeromq` 0.7 reserves as many bytes as a
 //! peer's frame claims to have. A frame that claimed 2⁴⁶ bytes ended a process with its PUB socket.

@@ -1,5 +1,5 @@
-//! The two sockets: one publishes messages to those who have subscribed to their topics, the other sends
-//! past messages again.
+//! The two sockets: one publishes messages to those who have subscribed to their topics, the other
+//! sends past messages again.
 
 use std::{
     io,

@@ -1,5 +1,5 @@
-//! ZeroMQ's protocol (ZMTP 3.0, RFC 23) as a server speaks it: the greeting, the handshake without security,
-//! frames. Nothing is allocated by a length that a peer names and that is not small.
+//! ZeroMQ's protocol (ZMTP 3.0, RFC 23) as a server speaks it: the greeting, the handshake without
+//! security, frames. Nothing is allocated by a length that a peer names and that is not small.
 
 use std::io;
 

@@ -113,7 +113,8 @@ impl ModelMetrics {
         }
     }
 
-    /// Counts the end of a request with audio: its seconds, those of its transcription and of its queue.
+    /// Counts the end of a request with audio: its seconds, those of its transcription and of its
+    /// queue.
     pub(crate) fn heard(&self, outcome: Outcome, audio: f64, seconds: f64, queued: f64) {
         let milliseconds = |seconds: f64| (seconds * 1e3).round() as u64;
         self.count(outcome, 0);

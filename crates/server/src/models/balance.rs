@@ -1,8 +1,8 @@
-//! The choice of a replica for each request: the one that probably has the longest part of its prompt cached, or the
-//! one with the fewest requests.
+//! The choice of a replica for each request: the one that probably has the longest part of its
+//! prompt cached, or the one with the fewest requests.
 //!
-//! A page of a prompt is known by a hash of its tokens, of those before it, and of what divides prefixes. The table
-//! of pages is a guess: a replica may have evicted a page since.
+//! A page of a prompt is known by a hash of its tokens, of those before it, and of what divides
+//! prefixes. The table of pages is a guess: a replica may have evicted a page since.
 
 use std::{
     collections::HashMap,
@@ -87,7 +87,8 @@ impl Pages {
         self.newer.insert(page, replicas);
     }
 
-    /// Those of some replicas that have the most of the first pages; none if no replica has the first one.
+    /// Those of some replicas that have the most of the first pages; none if no replica has the
+    /// first one.
     fn nearest(&self, pages: &[u64], among: Set) -> Set {
         let mut nearest = 0;
         for &page in pages {
@@ -156,7 +157,8 @@ impl Balance {
     }
 }
 
-/// Whether a replica has so many more requests than another one that a cached prefix does not make up for them.
+/// Whether a replica has so many more requests than another one that a cached prefix does not make
+/// up for them.
 fn is_much_busier(requests: usize, least: usize) -> bool {
     requests > least + MORE && 2 * requests > 3 * least
 }

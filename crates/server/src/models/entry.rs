@@ -41,7 +41,8 @@ pub(crate) struct Entry {
     pub(crate) config: ModelConfig,
     /// Seconds since 1970.
     pub(crate) created: u64,
-    /// Its names: those of the configuration, and those under which it was downloaded since the start.
+    /// Its names: those of the configuration, and those under which it was downloaded since the
+    /// start.
     names: RwLock<Vec<(String, Spelling)>>,
     state: watch::Sender<State>,
     /// Known from the first load on.

@@ -79,7 +79,8 @@ impl Load {
         if least == most {
             return Ok(models);
         }
-        // a request must fit any of them; parts of a plan may depend on the context that is asked for
+        // a request must fit any of them; parts of a plan may depend on the context that is asked
+        // for
         tracing::info!(
             model = self.config.name,
             least,

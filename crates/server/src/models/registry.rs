@@ -75,8 +75,8 @@ impl Registry {
         self.entries.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Adds a model that was downloaded by a name, which its first request loads. Files that are offered already
-    /// have its names too. A newer version takes the place of an older one.
+    /// Adds a model that was downloaded by a name, which its first request loads. Files that are
+    /// offered already have its names too. A newer version takes the place of an older one.
     pub(crate) fn add(&self, config: ModelConfig, asked: &str) {
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         let names: Vec<Spelling> =
@@ -151,15 +151,16 @@ impl Registry {
         self.keep
     }
 
-    /// The model for requests with a name, which may be that of an adapter. A server with one model of the kind
-    /// answers any name by that, unless names are strict. Names near a known one are refused: those of other files
-    /// of a repository, and of a model that was deleted.
+    /// The model for requests with a name, which may be that of an adapter. A server with one model
+    /// of the kind answers any name by that, unless names are strict. Names near a known one are
+    /// refused: those of other files of a repository, and of a model that was deleted.
     pub(crate) fn find(&self, name: Option<&str>, kind: Kind) -> Result<Arc<Entry>, ApiError> {
         self.find_among(name, kind, self.configured)
     }
 
-    /// As [`find`](Self::find), for Ollama's clients: they download models and then name them. A server
-    /// answers any name only as long as it has one model, whether it was started with it or not.
+    /// As [`find`](Self::find), for Ollama's clients: they download models and then name them. A
+    /// server answers any name only as long as it has one model, whether it was started with it or
+    /// not.
     pub(crate) fn find_exact(&self, name: &str, kind: Kind) -> Result<Arc<Entry>, ApiError> {
         self.find_among(Some(name), kind, usize::MAX)
     }
@@ -200,8 +201,8 @@ impl Registry {
         }
     }
 
-    /// Whether a name that no model has is one of a repository of which there are other files, or of a
-    /// model that was deleted.
+    /// Whether a name that no model has is one of a repository of which there are other files, or
+    /// of a model that was deleted.
     fn is_near(&self, name: &str, entries: &[Arc<Entry>]) -> bool {
         let name = Spelling::of(name);
         let is_near = |own: &Spelling| own.is_of_same_repository(&name);
@@ -314,8 +315,8 @@ impl Registry {
     }
 }
 
-/// The place of the model with a name: as it is written, in another spelling, or the only model of a
-/// repository that is named without its files.
+/// The place of the model with a name: as it is written, in another spelling, or the only model of
+/// a repository that is named without its files.
 fn position(entries: &[Arc<Entry>], name: &str) -> Option<usize> {
     let spelling = Spelling::of(name);
     let open = || {

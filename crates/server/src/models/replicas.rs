@@ -1,4 +1,5 @@
-//! The replicas of a model of text: whole copies, each on a device of its own, or on its threads of the CPU.
+//! The replicas of a model of text: whole copies, each on a device of its own, or on its threads of
+//! the CPU.
 
 use std::{
     pin::Pin,
@@ -11,7 +12,8 @@ use pelton::{AsyncTokenStream, EffortUse, Error, GenerateOptions, Model, Prompt,
 
 use super::balance::{self, Balance, Place, Prefix, Set};
 
-/// The replicas of a model, of which a single one is the usual case. Clones are handles of the same.
+/// The replicas of a model, of which a single one is the usual case. Clones are handles of the
+/// same.
 #[derive(Clone)]
 pub(crate) struct Replicas {
     models: Vec<Model>,
@@ -27,7 +29,8 @@ pub(crate) struct Replica<'a> {
     pub(crate) gone: Option<Error>,
 }
 
-/// A text that a replica generates. If that is given up before the first token, another one begins anew.
+/// A text that a replica generates. If that is given up before the first token, another one begins
+/// anew.
 pub(crate) struct Run {
     replicas: Replicas,
     stream: AsyncTokenStream,
@@ -88,7 +91,8 @@ impl Replicas {
         self.models.iter().map(Model::status).sum()
     }
 
-    /// Submits a request for a text at the replica that probably has the longest part of its prompt.
+    /// Submits a request for a text at the replica that probably has the longest part of its
+    /// prompt.
     ///
     /// # Errors
     ///
@@ -115,7 +119,8 @@ impl Replicas {
         })
     }
 
-    /// Submits a request at the replica with the fewest. It counts there until its place is dropped.
+    /// Submits a request at the replica with the fewest. It counts there until its place is
+    /// dropped.
     ///
     /// # Errors
     ///

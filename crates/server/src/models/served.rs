@@ -54,7 +54,8 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// The key of the software, of the devices and of the layers on each; `None` for a speech model.
+    /// The key of the software, of the devices and of the layers on each; `None` for a speech
+    /// model.
     pub(crate) fn fingerprint(&self) -> Option<String> {
         self.model().ok().map(|model| model.placement().fingerprint())
     }

@@ -35,7 +35,8 @@ impl Sleep {
         std::mem::take(&mut self.lock())
     }
 
-    /// Whether there are such models, and none of them is loaded. A request loads the one that it names.
+    /// Whether there are such models, and none of them is loaded. A request loads the one that it
+    /// names.
     pub(crate) fn is_on(&self) -> bool {
         let asleep = self.lock();
         !asleep.is_empty() && asleep.iter().all(|entry| entry.loaded().is_none())

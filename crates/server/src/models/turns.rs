@@ -14,8 +14,8 @@ use crate::error::ApiError;
 /// The pause after which a refused request may try again.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The queue. The next turn goes to the highest priority, then to the client whose last turn lies the longest
-/// ago, then to the request that came first.
+/// The queue. The next turn goes to the highest priority, then to the client whose last turn lies
+/// the longest ago, then to the request that came first.
 #[derive(Debug)]
 pub(crate) struct Turns {
     state: Mutex<State>,

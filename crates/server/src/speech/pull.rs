@@ -1,5 +1,5 @@
-//! The samples of a decoder that runs on a thread of its own, so that nothing waits for one that does not
-//! return.
+//! The samples of a decoder that runs on a thread of its own, so that nothing waits for one that
+//! does not return.
 
 use std::{
     sync::{
@@ -87,7 +87,8 @@ impl Pulled {
         Self::start(name, cancel, STUCK, run)
     }
 
-    /// Runs a decoder on a new thread. It gets where it says that it is open, and the passes that are asked for.
+    /// Runs a decoder on a new thread. It gets where it says that it is open, and the passes that
+    /// are asked for.
     fn start(
         name: String,
         cancel: &Cancel,
@@ -237,8 +238,8 @@ mod tests {
         (pulled, letting_go)
     }
 
-    /// The reader returns when its time is over, when its request is cancelled, and at a deadline. So the turn that
-    /// it holds ends, though the decoder does not return.
+    /// The reader returns when its time is over, when its request is cancelled, and at a deadline.
+    /// So the turn that it holds ends, though the decoder does not return.
     #[test]
     fn a_decoder_that_does_not_return_ends_its_reading() {
         let _one = ONE.lock();

@@ -185,7 +185,8 @@ fn streams_of_segments() {
     let all = events(&[]);
     let (done, deltas) = all.split_last().unwrap();
     assert_eq!((&done["type"], &done["text"]), (&json!("transcript.text.done"), &json!(text)));
-    // the only form that OpenAI's event has (`openai.types.audio.transcription_text_done_event.Usage`)
+    // the only form that OpenAI's event has
+    // (`openai.types.audio.transcription_text_done_event.Usage`)
     let usage = &done["usage"];
     let number = |name: &str| usage[name].as_u64().unwrap();
     assert_eq!(usage["type"], "tokens");

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{TestServer, shared, start};
 
-/// A template of a Mistral model in short: one system message, and a default without it. Its calls are those
-/// of Hermes, which any vocabulary writes as text.
+/// A template of a Mistral model in short: one system message, and a default without it. Its calls
+/// are those of Hermes, which any vocabulary writes as text.
 const TEMPLATE: &str = "{% if messages[0].role == 'system' %}{% set s = messages[0].content %}\
     {% set rest = messages[1:] %}{% else %}{% set s = 'Default.' %}{% set rest = messages %}{% endif %}\
     <s>{{ s }}</s>{% for m in rest %}{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}\
@@ -244,7 +244,8 @@ fn one_call_of_two() {
     );
     let arguments = message["tool_calls"][0]["function"]["arguments"].as_str().unwrap();
     assert_eq!(serde_json::from_str::<Value>(arguments).unwrap(), json!({"a": 1}));
-    // tokens without an alternative come in one pass: the second call may be computed, and is not counted
+    // tokens without an alternative come in one pass: the second call may be computed, and is not
+    // counted
     let (_, _, single) = reply(&server, written(&one(1), json!({})));
     assert!(less <= single && single < all, "{less}, {single} and {all} tokens");
 }

@@ -25,7 +25,8 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// The Python of an environment that a client has for itself; `None`, with a skip, if its package is missing.
+/// The Python of an environment that a client has for itself; `None`, with a skip, if its package
+/// is missing.
 fn environment(name: &str, package: &str) -> Option<PathBuf> {
     if !full() {
         return None;
@@ -62,7 +63,8 @@ fn wide() -> TestServer {
     })
 }
 
-/// Runs a coding agent, whose program is in a folder: it sends the result of a call that the server has answered.
+/// Runs a coding agent, whose program is in a folder: it sends the result of a call that the server
+/// has answered.
 fn agent(name: &str, folder: &str) {
     if !full() {
         return;

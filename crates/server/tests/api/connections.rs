@@ -1,4 +1,5 @@
-//! Connections that take all places: real sockets of clients that send nothing, little, or a whole request.
+//! Connections that take all places: real sockets of clients that send nothing, little, or a whole
+//! request.
 
 use std::{
     io::{Read, Write},
@@ -113,7 +114,8 @@ fn running_requests_keep_their_places() {
     }
 }
 
-/// A connection that is kept alive serves one request after the other, and is closed only when the server is full.
+/// A connection that is kept alive serves one request after the other, and is closed only when the
+/// server is full.
 #[test]
 fn kept_connections_stay_while_there_is_room() {
     let server = full();

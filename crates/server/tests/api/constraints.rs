@@ -1,4 +1,5 @@
-//! Grammars and schemas of clients: none stops or stalls the server, and errors speak of what was sent.
+//! Grammars and schemas of clients: none stops or stalls the server, and errors speak of what was
+//! sent.
 
 use std::time::{Duration, Instant};
 
@@ -145,8 +146,8 @@ fn constrained_answers_do_not_think_unless_thinking_is_on() {
     assert!(!content.starts_with('{'), "{reply}");
 }
 
-/// A call that is demanded is the whole reply, as in OpenAI's API: the form of an answer is not read.
-/// Where the model decides, the reply is a call or an answer of that form.
+/// A call that is demanded is the whole reply, as in OpenAI's API: the form of an answer is not
+/// read. Where the model decides, the reply is a call or an answer of that form.
 #[test]
 fn forms_of_answers_and_tools() {
     let city = json!({"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}},

@@ -66,8 +66,8 @@ fn a_client_that_goes_away_frees_its_request() {
     assert!(before < 1900.0, "both texts were generated to their ends: {before}");
 }
 
-/// Prompts are scored in passes that they share with texts: others neither wait for them nor they for
-/// others, and one whose client goes away is not scored to its end.
+/// Prompts are scored in passes that they share with texts: others neither wait for them nor they
+/// for others, and one whose client goes away is not scored to its end.
 #[test]
 fn others_run_while_prompts_are_scored() {
     let server = start(|config| config.load = config.load.clone().context(1024).max_concurrent(8));

@@ -216,8 +216,8 @@ fn misspelled_fields_name_the_right_one() {
     }
 }
 
-/// Fields of other servers that change nothing here are accepted, and those that would change the text are
-/// refused by name unless they have the value with which they do not.
+/// Fields of other servers that change nothing here are accepted, and those that would change the
+/// text are refused by name unless they have the value with which they do not.
 #[test]
 fn fields_of_other_servers() {
     let server = shared();
@@ -415,7 +415,8 @@ fn raw_texts_of_ollama() {
     }
 }
 
-/// A batch that is larger than the queue runs in slices, and has the texts that each prompt has alone.
+/// A batch that is larger than the queue runs in slices, and has the texts that each prompt has
+/// alone.
 #[test]
 fn batches_larger_than_the_queue() {
     let server = start(|config| {

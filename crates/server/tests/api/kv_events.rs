@@ -18,7 +18,8 @@ use crate::{
     replicas::busy,
 };
 
-/// A free port below those that systems give to connections, so that no other test's connection takes it meanwhile.
+/// A free port below those that systems give to connections, so that no other test's connection
+/// takes it meanwhile.
 fn free_address() -> String {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = u16::try_from(std::process::id() % 10_000).unwrap();

@@ -232,8 +232,8 @@ fn names_of_a_single_model() {
     assert_eq!(several.post("/detokenize", &json!({"tokens": [1]})).status, 200);
 }
 
-/// The models are loaded behind a port that answers: the load of one whose template is a pipe waits for
-/// the pipe's writer.
+/// The models are loaded behind a port that answers: the load of one whose template is a pipe waits
+/// for the pipe's writer.
 #[cfg(unix)]
 #[test]
 fn the_port_answers_during_loads() {

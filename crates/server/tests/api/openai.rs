@@ -115,8 +115,8 @@ fn log_probs_of_prompts() {
     assert_eq!(json["usage"]["completion_tokens"], 0);
 }
 
-/// Offsets by hand. The first character is two tokens, the second one three, and the prompt begins with a token that is
-/// in no text.
+/// Offsets by hand. The first character is two tokens, the second one three, and the prompt begins
+/// with a token that is in no text.
 #[test]
 fn offsets_count_the_characters_of_the_returned_text() {
     let server = shared();

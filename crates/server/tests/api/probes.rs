@@ -294,7 +294,8 @@ fn plain(path: &str) -> String {
     }
 }
 
-/// The table of paths in `docs/serve.md` and the OpenAPI document have the same ones, and the server answers them.
+/// The table of paths in `docs/serve.md` and the OpenAPI document have the same ones, and the
+/// server answers them.
 #[test]
 fn documents_list_the_paths() {
     let server = shared();

@@ -307,7 +307,8 @@ fn downloads_are_joined_bounded_and_cancelled() {
     assert!(!snapshot.join("b-Q4_0.gguf").exists());
 }
 
-/// Hosts that send a little hold the places of others for a third of the time in which they may stall.
+/// Hosts that send a little hold the places of others for a third of the time in which they may
+/// stall.
 #[test]
 fn slow_hosts_give_their_places_up() {
     let files = [("a-Q8_0.gguf", head(1, 3_000_000)), ("b-Q4_0.gguf", head(2, 3_000_000))];

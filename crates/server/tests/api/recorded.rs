@@ -281,7 +281,8 @@ fn messages_of_claude_code() {
     assert!(tokens.parse::<usize>().unwrap() > 2000 && most == "512 maximum", "{message}");
 }
 
-/// The questions of clients before their first prompt: lists, versions, and whether there is a server.
+/// The questions of clients before their first prompt: lists, versions, and whether there is a
+/// server.
 #[test]
 fn first_requests() {
     let server = shared();
@@ -351,7 +352,8 @@ fn responses_are_continued() {
     assert_eq!(error(server, "/v1/responses", &unknown).1, "input[0].type");
 }
 
-/// Codex and instructor: calls of other kinds, tools of the provider, a format beside a demanded call.
+/// Codex and instructor: calls of other kinds, tools of the provider, a format beside a demanded
+/// call.
 #[test]
 fn responses_of_agents() {
     let server = shared();

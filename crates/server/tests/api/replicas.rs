@@ -63,8 +63,9 @@ pub(crate) fn busy(server: &TestServer, tokens: usize) -> TcpStream {
     stream
 }
 
-/// The answers to `ask` while each replica generates one text. A fast machine may end one before the last answer, so it
-/// asks again. No request begins after the streams: two that run afterwards ran all the time.
+/// The answers to `ask` while each replica generates one text. A fast machine may end one before
+/// the last answer, so it asks again. No request begins after the streams: two that run afterwards
+/// ran all the time.
 fn while_both_are_busy<T>(server: &TestServer, ask: impl Fn() -> T) -> T {
     for _ in 0..20 {
         wait_for(server, [0.0, 0.0]);

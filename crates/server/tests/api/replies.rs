@@ -1,5 +1,5 @@
-//! Replies with tool calls: nothing is sent that the model did not write, and what a client assembles
-//! from a stream is what the whole body says.
+//! Replies with tool calls: nothing is sent that the model did not write, and what a client
+//! assembles from a stream is what the whole body says.
 
 use serde_json::{Value, json};
 
@@ -165,8 +165,8 @@ fn ollama(server: &TestServer, body: &Value) -> Value {
     whole
 }
 
-/// A demanded call that `max_tokens` cuts is left open where the API has a form for that, and is text
-/// elsewhere.
+/// A demanded call that `max_tokens` cuts is left open where the API has a form for that, and is
+/// text elsewhere.
 #[test]
 fn cut_calls() {
     let server = shared();

@@ -54,7 +54,8 @@ impl Authority {
         TlsFiles { certificate: self.path("server.pem"), key: self.path("key.pem") }
     }
 
-    /// Puts other files in the place of those that are served, as a renewal does: one after the other.
+    /// Puts other files in the place of those that are served, as a renewal does: one after the
+    /// other.
     fn replace(&self, certificate: &str, key: &str) {
         for (name, text) in [("server.pem", certificate), ("key.pem", key)] {
             fs::write(self.path("new"), text).unwrap();
@@ -191,8 +192,8 @@ fn files_that_cannot_be_used_are_named() {
     assert!(error.starts_with("the private key in /nowhere/x.pem could not be read"), "{error}");
 }
 
-/// Requests go on, on new connections and on an old one, while the files change: to a pair that does not belong
-/// together, and then to a good one.
+/// Requests go on, on new connections and on an old one, while the files change: to a pair that
+/// does not belong together, and then to a good one.
 #[test]
 fn a_reload_under_load() {
     if !succeeds(Command::new(python()).args(["-c", "import ssl"])) {

@@ -1,7 +1,8 @@
 //! One request as a text, sent to a server in this process.
 //!
-//! The text is an HTTP message without what its client adds: a line `METHOD PATH`, lines of headers, an
-//! empty line and the body. `tests/corpus.rs` and the fuzz target `http` share this file.
+//! The text is an HTTP message without what its client adds: a line `METHOD PATH`, lines of
+//! headers, an empty line and the body. `tests/corpus.rs` and the fuzz target `http` share this
+//! file.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},

@@ -3,7 +3,8 @@
 /// The code lengths of a tree.
 #[derive(Debug)]
 pub(super) struct Code {
-    /// The length in bits of each symbol's code, 0 for those that do not occur, up to the last that does.
+    /// The length in bits of each symbol's code, 0 for those that do not occur, up to the last that
+    /// does.
     pub(super) lengths: Vec<usize>,
 }
 
@@ -60,8 +61,8 @@ impl Code {
     }
 }
 
-/// Moves the element at `at` down to its place in the heap, whose least is first. Among equal counts
-/// the shallower one is less.
+/// Moves the element at `at` down to its place in the heap, whose least is first. Among equal
+/// counts the shallower one is less.
 fn sink(heap: &mut [usize], mut at: usize, nodes: &[Node]) {
     let less = |a: usize, b: usize| {
         let [a, b] = [nodes[a], nodes[b]];

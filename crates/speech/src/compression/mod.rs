@@ -2,9 +2,9 @@
 //!
 //! OpenAI divides the length of a text by that of `zlib.compress(text)`. The length depends on how
 //! zlib searches for matches and builds its codes, and other implementations of deflate give other
-//! lengths. So the algorithm of zlib's level 6 is repeated here, without writing the stream (RFC 1951;
-//! the search of `deflate_slow`, the codes of `trees.c`). The lengths are equal to those of zlib 1.2
-//! and 1.3 for texts of at most 32 KiB, which is far above that of a window.
+//! lengths. So the algorithm of zlib's level 6 is repeated here, without writing the stream (RFC
+//! 1951; the search of `deflate_slow`, the codes of `trees.c`). The lengths are equal to those of
+//! zlib 1.2 and 1.3 for texts of at most 32 KiB, which is far above that of a window.
 
 mod blocks;
 mod huffman;

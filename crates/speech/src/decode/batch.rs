@@ -18,8 +18,8 @@ use super::task::State;
 /// The language of a job, with the probabilities of all if it was detected.
 type Known = (Language, Vec<LanguageProbability>);
 
-/// Decodes jobs; the results are in their order. Jobs begin as soon as the recognizer has hypotheses for
-/// them, and all hypotheses are freed before this returns.
+/// Decodes jobs; the results are in their order. Jobs begin as soon as the recognizer has
+/// hypotheses for them, and all hypotheses are freed before this returns.
 ///
 /// # Errors
 ///
@@ -123,8 +123,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Tokens that are needed of a ranking in place of the logits of the next pass; `None` if a job needs
-    /// its logits.
+    /// Tokens that are needed of a ranking in place of the logits of the next pass; `None` if a job
+    /// needs its logits.
     fn ranked(&self) -> Option<usize> {
         self.active
             .iter()

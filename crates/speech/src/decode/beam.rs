@@ -14,11 +14,11 @@ pub(super) struct Beam {
 }
 
 impl Beam {
-    /// Continues the rows by the likeliest of all their next tokens, of which each has one more than there are
-    /// beams. Returns how the rows continue, and whether the search is complete.
+    /// Continues the rows by the likeliest of all their next tokens, of which each has one more
+    /// than there are beams. Returns how the rows continue, and whether the search is complete.
     ///
-    /// OpenAI's code also continues rows by tokens of probability 0 where fewer than the beam's size are
-    /// allowed. Here the beam is smaller then.
+    /// OpenAI's code also continues rows by tokens of probability 0 where fewer than the beam's
+    /// size are allowed. Here the beam is smaller then.
     pub(super) fn update(
         &mut self,
         rows: &mut Vec<Row>,
@@ -52,7 +52,8 @@ impl Beam {
         (sources, complete)
     }
 
-    /// The finished rows; where they are fewer than the beam's size, the likeliest others too, without the end.
+    /// The finished rows; where they are fewer than the beam's size, the likeliest others too,
+    /// without the end.
     pub(super) fn finish(self, rows: Vec<Row>) -> Vec<Row> {
         let Self { size, mut finished, .. } = self;
         let mut others = rows;

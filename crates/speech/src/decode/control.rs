@@ -26,18 +26,19 @@ pub struct Place<'a> {
     pub sampled: &'a [u32],
 }
 
-/// The caller's decisions while windows are decoded. Every method has a default; `()` decides nothing.
+/// The caller's decisions while windows are decoded. Every method has a default; `()` decides
+/// nothing.
 pub trait Control {
-    /// Called before each pass of the recognizer. [`ControlFlow::Break`] cancels: all hypotheses are
-    /// freed, and the call returns [`Error::Cancelled`](crate::Error::Cancelled).
+    /// Called before each pass of the recognizer. [`ControlFlow::Break`] cancels: all hypotheses
+    /// are freed, and the call returns [`Error::Cancelled`](crate::Error::Cancelled).
     fn step(&mut self) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 
     /// The tokens that a constraint allows next, as a bit set: token `t` is bit `t % 32` of word
-    /// `t / 32`. Tokens beyond its end are banned, timestamps and the end too. Called for each hypothesis
-    /// before each token; `None` allows all. A constraint wins over [`suppress_blank`] and the annotations of
-    /// [`Suppress`], but not over the rules of timestamps.
+    /// `t / 32`. Tokens beyond its end are banned, timestamps and the end too. Called for each
+    /// hypothesis before each token; `None` allows all. A constraint wins over [`suppress_blank`]
+    /// and the annotations of [`Suppress`], but not over the rules of timestamps.
     ///
     /// [`suppress_blank`]: super::DecodeOptions::suppress_blank
     /// [`Suppress`]: super::Suppress
@@ -46,8 +47,8 @@ pub trait Control {
         None
     }
 
-    /// Called with the text of each window that is not silent. [`ControlFlow::Break`] refuses it and cancels, as
-    /// [`step`](Self::step) does.
+    /// Called with the text of each window that is not silent. [`ControlFlow::Break`] refuses it
+    /// and cancels, as [`step`](Self::step) does.
     fn decoded(&mut self, place: Place<'_>) -> ControlFlow<()> {
         let _ = place;
         ControlFlow::Continue(())

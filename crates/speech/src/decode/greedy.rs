@@ -14,8 +14,8 @@ pub(super) struct Greedy {
 }
 
 impl Greedy {
-    /// Appends a token to each row that has not ended, of its next ones. Returns how the rows continue, and
-    /// whether all have ended.
+    /// Appends a token to each row that has not ended, of its next ones. Returns how the rows
+    /// continue, and whether all have ended.
     pub(super) fn update<C: Control + ?Sized>(
         &self,
         rows: &mut [Row],

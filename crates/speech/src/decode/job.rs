@@ -30,8 +30,8 @@ pub struct Decoded {
     pub tokens: Vec<u32>,
     /// Their text without white space at its ends.
     pub text: String,
-    /// Whether the text ended by itself; `false` if the model's context or the options ended it, or if no
-    /// token was allowed.
+    /// Whether the text ended by itself; `false` if the model's context or the options ended it, or
+    /// if no token was allowed.
     pub ended: bool,
     /// The mean log-probability of the tokens and the end, at least -1000.
     pub average_logprob: f64,

@@ -50,8 +50,8 @@ pub(crate) fn likeliest(languages: &[LanguageProbability]) -> Option<Language> {
     best.map(|best| best.language)
 }
 
-/// Appends the start to a hypothesis of each window. `hypotheses` are those that live afterwards, after
-/// an error too.
+/// Appends the start to a hypothesis of each window. `hypotheses` are those that live afterwards,
+/// after an error too.
 fn detect<R: Recognizer + ?Sized>(
     recognizer: &mut R,
     vocabulary: &Vocabulary,

@@ -1,8 +1,8 @@
 //! Decoding of encoded windows: from a window to its best tokens.
 //!
-//! A [`Job`] is one window with its options and its prompt. [`decode`] runs many jobs in one batch, as
-//! many at a time as the recognizer has hypotheses for. Each job has its own search, so a job's result
-//! does not depend on the others.
+//! A [`Job`] is one window with its options and its prompt. [`decode`] runs many jobs in one batch,
+//! as many at a time as the recognizer has hypotheses for. Each job has its own search, so a job's
+//! result does not depend on the others.
 
 mod batch;
 mod beam;

@@ -14,7 +14,8 @@ pub enum Task {
     Translate,
 }
 
-/// Tokens that never occur. Where any are, the special tokens that only prompts have never occur either.
+/// Tokens that never occur. Where any are, the special tokens that only prompts have never occur
+/// either.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suppress {
     /// Annotations and speaker tags ([`Vocabulary::non_speech`]).
@@ -38,16 +39,16 @@ pub struct DecodeOptions {
     pub best_of: Option<usize>,
     /// Hypotheses of a beam search. Excludes `best_of`.
     pub beam_size: Option<usize>,
-    /// The search ends after `beam_size · patience` finished hypotheses (arXiv 2204.05424); `None` is 1.
-    /// Needs `beam_size`.
+    /// The search ends after `beam_size · patience` finished hypotheses (arXiv 2204.05424); `None`
+    /// is 1. Needs `beam_size`.
     pub patience: Option<f64>,
     /// The exponent of the length by which hypotheses are ranked, 0 to 1 (arXiv 1609.08144); `None`
     /// ranks by the mean log-probability.
     pub length_penalty: Option<f64>,
     /// Tokens that the text begins with. They are not part of the result.
     pub prefix: Vec<u32>,
-    /// Tokens of names and rare words, which precede the prompt in every window. The last ones count, as
-    /// many as fit in a quarter of the context.
+    /// Tokens of names and rare words, which precede the prompt in every window. The last ones
+    /// count, as many as fit in a quarter of the context.
     pub hot_words: Vec<u32>,
     /// Tokens that never occur.
     pub suppress: Suppress,
@@ -59,8 +60,8 @@ pub struct DecodeOptions {
     pub max_initial_timestamp: Option<f64>,
     /// Limits of repetition.
     pub repetition: Repetition,
-    /// The seed of draws at temperatures above 0. The draws differ from those of PyTorch, so a sample
-    /// differs from OpenAI's; its distribution is the same.
+    /// The seed of draws at temperatures above 0. The draws differ from those of PyTorch, so a
+    /// sample differs from OpenAI's; its distribution is the same.
     pub seed: u64,
 }
 

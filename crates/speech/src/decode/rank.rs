@@ -2,8 +2,8 @@
 
 use super::row::Row;
 
-/// The index of the row with the greatest score, the first of equal ones. The score is the sum over the
-/// length, or over `((5 + length) / 6)^alpha` (Wu et al., arXiv 1609.08144).
+/// The index of the row with the greatest score, the first of equal ones. The score is the sum over
+/// the length, or over `((5 + length) / 6)^alpha` (Wu et al., arXiv 1609.08144).
 ///
 /// A row without tokens counts as one of length 1, by which OpenAI's code divides by 0.
 pub(super) fn best(rows: &[Row], alpha: Option<f64>) -> usize {

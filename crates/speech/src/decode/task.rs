@@ -153,8 +153,8 @@ impl<'a> State<'a> {
         self.running() * if self.is_new() { self.wants.len() } else { 1 }
     }
 
-    /// Takes the logits `[wanted, vocab]` of the pass. Returns those of the rows that the model ran, which are
-    /// to be [filtered](Self::filter).
+    /// Takes the logits `[wanted, vocab]` of the pass. Returns those of the rows that the model
+    /// ran, which are to be [filtered](Self::filter).
     pub(super) fn take<'l, C: Control + ?Sized>(
         &mut self,
         vocabulary: &Vocabulary,
@@ -181,8 +181,8 @@ impl<'a> State<'a> {
         self.live.iter().zip(all).map(of).collect()
     }
 
-    /// Chooses the next tokens of all rows, of those that may follow the rows that the model ran. Returns how
-    /// rows continue; `None` if the job is done.
+    /// Chooses the next tokens of all rows, of those that may follow the rows that the model ran.
+    /// Returns how rows continue; `None` if the job is done.
     pub(super) fn choose<C: Control + ?Sized>(
         &mut self,
         next: &[Next],
@@ -216,8 +216,8 @@ impl<'a> State<'a> {
         }
     }
 
-    /// The number of tokens that are needed of a ranking in place of the logits of the next pass; `None` if the
-    /// logits are needed.
+    /// The number of tokens that are needed of a ranking in place of the logits of the next pass;
+    /// `None` if the logits are needed.
     pub(super) fn ranked(&self) -> Option<usize> {
         let penalized = self.job.options.repetition != Repetition::NONE;
         self.likeliest().filter(|_| !self.is_new() && !penalized)
@@ -228,7 +228,8 @@ impl<'a> State<'a> {
         self.rules.split()
     }
 
-    /// Appends the masks of the allowed tokens of the rows that the model runs, each of `words` words.
+    /// Appends the masks of the allowed tokens of the rows that the model runs, each of `words`
+    /// words.
     pub(super) fn masks<C: Control + ?Sized>(
         &self,
         words: usize,
@@ -288,8 +289,8 @@ impl<'a> State<'a> {
         }
     }
 
-    /// The hypotheses that the rows continue, in order of the rows: pairs of row and hypothesis before.
-    /// Those that no row continues are left over.
+    /// The hypotheses that the rows continue, in order of the rows: pairs of row and hypothesis
+    /// before. Those that no row continues are left over.
     pub(super) fn rearrange(&mut self, sources: &[Source]) -> Rearranged {
         let shared = match *self.live {
             // rows that were equal so far

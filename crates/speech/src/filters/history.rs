@@ -50,7 +50,8 @@ pub fn penalize(repetition: &Repetition, eot: u32, sampled: &[u32], logits: &mut
 mod tests {
     use super::*;
 
-    /// The worked example of CTRL's formula, and the third token of the trigram 1 2 3 that began again.
+    /// The worked example of CTRL's formula, and the third token of the trigram 1 2 3 that began
+    /// again.
     #[test]
     fn repetition() {
         let mut logits = [4.0, -4.0, 4.0, 4.0, 4.0, 4.0];

@@ -32,7 +32,8 @@ pub struct Rules {
 pub struct Bans {
     /// Whether it is the first sampled token, which cannot be blank.
     pub first: bool,
-    /// Whether a constraint chooses the texts. It wins over the bans of blank starts and of annotations.
+    /// Whether a constraint chooses the texts. It wins over the bans of blank starts and of
+    /// annotations.
     pub constrained: bool,
     /// Banned ranges of ids, which may overlap.
     pub ranges: Vec<Range<u32>>,
@@ -110,7 +111,8 @@ impl Rules {
         }
     }
 
-    /// The allowed tokens as a bit set `[⌈vocab / 32⌉]`: token `t` is bit `t % 32` of word `t / 32`.
+    /// The allowed tokens as a bit set `[⌈vocab / 32⌉]`: token `t` is bit `t % 32` of word
+    /// `t / 32`.
     pub fn mask(&self, bans: &Bans) -> Vec<u32> {
         let mut mask = vec![u32::MAX; self.end.div_ceil(BITS) as usize];
         if let (Some(last), over @ 1..) = (mask.last_mut(), self.end % BITS) {
@@ -178,8 +180,8 @@ fn clear(mask: &mut [u32], range: Range<u32>) {
     }
 }
 
-/// Whether the sum of the probabilities of `timestamps` exceeds the greatest of `others`, both logits
-/// of one row.
+/// Whether the sum of the probabilities of `timestamps` exceeds the greatest of `others`, both
+/// logits of one row.
 pub fn timestamps_win(others: &[f32], timestamps: &[f32]) -> bool {
     let sum = LogSumExp::of(timestamps);
     let reach = f64::from(greatest(others)) - f64::from(sum.greatest);

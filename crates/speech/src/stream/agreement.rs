@@ -57,7 +57,8 @@ impl Agreement {
         words
     }
 
-    /// Forgets the committed words that end by `time`, which the buffer no longer has. Returns their text.
+    /// Forgets the committed words that end by `time`, which the buffer no longer has. Returns
+    /// their text.
     pub fn forget(&mut self, time: f64) -> String {
         let count = self.committed.iter().take_while(|word| word.end <= time).count();
         self.committed.drain(..count).map(|word| word.text).collect()

@@ -62,8 +62,9 @@ impl Stream {
         self.language
     }
 
-    /// Transcribes the audio so far. Call it whenever about a second of audio has been added. Frames keep
-    /// their numbers, and reading begins anew at [`first_frame`](Self::first_frame) in each call.
+    /// Transcribes the audio so far. Call it whenever about a second of audio has been added.
+    /// Frames keep their numbers, and reading begins anew at [`first_frame`](Self::first_frame) in
+    /// each call.
     ///
     /// # Errors
     ///

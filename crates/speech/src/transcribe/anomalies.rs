@@ -52,8 +52,9 @@ fn is_anomaly(segment: &Segment) -> bool {
     sum >= SCORE || sum + 0.01 >= scores.len() as f64
 }
 
-/// Judges the segments of a window of a file of `content` frames. `full` is the number of frames of a
-/// whole window, `threshold` the seconds of silence, `last_speech` the end of the last word before.
+/// Judges the segments of a window of a file of `content` frames. `full` is the number of frames of
+/// a whole window, `threshold` the seconds of silence, `last_speech` the end of the last word
+/// before.
 pub(super) fn judge(
     segments: &[Segment],
     place: Place,

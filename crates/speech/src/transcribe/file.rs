@@ -30,8 +30,8 @@ pub(super) type FileResult<T, R, F> =
 
 /// Transcribes a file, window after window, as OpenAI's `transcribe`.
 ///
-/// Each segment is final when [`Observer::segment`] gets it. All windows and hypotheses are freed before
-/// this returns. The crate's first page lists the differences from OpenAI's results.
+/// Each segment is final when [`Observer::segment`] gets it. All windows and hypotheses are freed
+/// before this returns. The crate's first page lists the differences from OpenAI's results.
 ///
 /// # Errors
 ///
@@ -53,10 +53,11 @@ where
     windows(recognizer, vocabulary, input, &pieces, &options, observer)
 }
 
-/// Transcribes pieces of a file, window after window. They are ascending, and each has any number of frames.
+/// Transcribes pieces of a file, window after window. They are ascending, and each has any number
+/// of frames.
 ///
-/// A window whose text ends before a voice is followed by one that begins there. [`transcribe`] believes a
-/// text that says it is over. Options of clips have no effect.
+/// A window whose text ends before a voice is followed by one that begins there. [`transcribe`]
+/// believes a text that says it is over. Options of clips have no effect.
 ///
 /// # Errors
 ///
@@ -277,8 +278,8 @@ impl File<'_> {
         Ok(sliced.next)
     }
 
-    /// Moves the next window to the end of the last word, and skips silence next to invented words. Breaks
-    /// with the frame from which the window is decoded again.
+    /// Moves the next window to the end of the last word, and skips silence next to invented words.
+    /// Breaks with the frame from which the window is decoded again.
     fn follow_words(&mut self, sliced: &mut slices::Sliced, place: Place) -> ControlFlow<usize> {
         let spoken_until = |segments: &[Segment]| {
             last_end(segments).filter(|&end| !sliced.is_closed && end > place.start())

@@ -1,8 +1,9 @@
 //! Transcription of whole files.
 //!
-//! [`transcribe`] goes through a file as OpenAI's code does: the timestamps of a window decide where the
-//! next one begins, and its text is the next prompt. [`transcribe_voices`] does so in pieces that the
-//! caller has cut. [`transcribe_pieces`] decodes them many in a batch and without prompts, which is faster.
+//! [`transcribe`] goes through a file as OpenAI's code does: the timestamps of a window decide
+//! where the next one begins, and its text is the next prompt. [`transcribe_voices`] does so in
+//! pieces that the caller has cut. [`transcribe_pieces`] decodes them many in a batch and without
+//! prompts, which is faster.
 
 mod anomalies;
 mod fallback;

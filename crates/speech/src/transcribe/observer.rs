@@ -6,8 +6,8 @@ use crate::decode::Control;
 use crate::language::Language;
 use crate::segment::Segment;
 
-/// Callbacks of a transcription, in addition to those of its windows. Every method has a default; `()`
-/// observes nothing.
+/// Callbacks of a transcription, in addition to those of its windows. Every method has a default;
+/// `()` observes nothing.
 pub trait Observer: Control {
     /// Called with the language of a file, and with each change of it.
     fn language(&mut self, language: Language) {
@@ -20,8 +20,8 @@ pub trait Observer: Control {
         ControlFlow::Continue(())
     }
 
-    /// Called after each window with the number of frames done and of all frames, in hundredths of a
-    /// second. [`ControlFlow::Break`] cancels.
+    /// Called after each window with the number of frames done and of all frames, in hundredths of
+    /// a second. [`ControlFlow::Break`] cancels.
     fn progress(&mut self, done: usize, all: usize) -> ControlFlow<()> {
         let _ = (done, all);
         ControlFlow::Continue(())

@@ -5,18 +5,19 @@ use crate::decode::DecodeOptions;
 /// Options of the transcription of a file, as those of OpenAI's `transcribe`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TranscribeOptions {
-    /// The options of windows. The temperature is that of [`temperatures`](Self::temperatures); at 0
-    /// `best_of` has no effect, above 0 `beam_size` and `patience` have none. Without a language, the first
-    /// window decides.
+    /// The options of windows. The temperature is that of [`temperatures`](Self::temperatures); at
+    /// 0 `best_of` has no effect, above 0 `beam_size` and `patience` have none. Without a language,
+    /// the first window decides.
     pub decode: DecodeOptions,
-    /// Temperatures to try, at least one, until a window's text is good enough. The last one is kept.
+    /// Temperatures to try, at least one, until a window's text is good enough. The last one is
+    /// kept.
     pub temperatures: Vec<f64>,
     /// The next temperature is tried if the [compression ratio](crate::compression) is above this.
     pub compression_ratio_threshold: Option<f64>,
     /// The next temperature is tried if the mean log-probability is below this.
     pub logprob_threshold: Option<f64>,
-    /// A window is silent if the probability of no speech is above this, and the mean log-probability
-    /// is not above its threshold.
+    /// A window is silent if the probability of no speech is above this, and the mean
+    /// log-probability is not above its threshold.
     pub no_speech_threshold: Option<f64>,
     /// Whether the text of a window is the prompt of the next one.
     pub condition_on_previous_text: bool,
@@ -34,8 +35,8 @@ pub struct TranscribeOptions {
     pub prepend_punctuations: String,
     /// Marks that belong to the word before.
     pub append_punctuations: String,
-    /// Starts and ends in seconds of the parts of the file to transcribe, ascending. The last end may be
-    /// missing. Empty for the whole file.
+    /// Starts and ends in seconds of the parts of the file to transcribe, ascending. The last end
+    /// may be missing. Empty for the whole file.
     pub clip_timestamps: Vec<f64>,
     /// Silence longer than this many seconds is skipped where words next to it look invented. Needs
     /// `words`.

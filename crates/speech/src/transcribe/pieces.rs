@@ -25,13 +25,13 @@ const RESTS_MOST: usize = 30;
 /// Tokens a second at least of a text that has no end, if it is whole. Slow speech has two.
 const TOKENS_LEAST: f64 = 1.0;
 
-/// Transcribes pieces, up to `batch` windows at a time. They are ascending, and each has at most the frames of a
-/// window.
+/// Transcribes pieces, up to `batch` windows at a time. They are ascending, and each has at most
+/// the frames of a window.
 ///
 /// A piece knows nothing of the text before it: only the initial prompt and the hot words are its
-/// prompt. Where a text ends before a voice of its piece, the rest of the piece is decoded with the next
-/// batch, as often as needed. A text without an end goes to the end of its piece, unless it is too short
-/// for that. Options of clips, of conditioning and of hallucinations have no effect.
+/// prompt. Where a text ends before a voice of its piece, the rest of the piece is decoded with the
+/// next batch, as often as needed. A text without an end goes to the end of its piece, unless it is
+/// too short for that. Options of clips, of conditioning and of hallucinations have no effect.
 ///
 /// # Errors
 ///
@@ -206,8 +206,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Makes the texts of pieces final, of those that are whole and have none before them that is not. Returns the
-    /// frame up to which all are, if it has changed.
+    /// Makes the texts of pieces final, of those that are whole and have none before them that is
+    /// not. Returns the frame up to which all are, if it has changed.
     fn finish_pieces<M, O: Observer + ?Sized>(
         &mut self,
         observer: &mut O,

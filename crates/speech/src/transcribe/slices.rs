@@ -45,8 +45,8 @@ pub(super) struct Sliced {
     pub(super) until: usize,
 }
 
-/// Cuts a window between adjacent timestamps. Tokens after the last cut are left to the next window,
-/// unless a single timestamp ends them.
+/// Cuts a window between adjacent timestamps. Tokens after the last cut are left to the next
+/// window, unless a single timestamp ends them.
 pub(super) fn slice(vocabulary: &Vocabulary, decoded: &Decoded, place: Place) -> Sliced {
     let tokens = &*decoded.tokens;
     let is_timestamp = |token: &u32| vocabulary.is_timestamp(*token);
@@ -95,8 +95,8 @@ pub(super) fn slice(vocabulary: &Vocabulary, decoded: &Decoded, place: Place) ->
 }
 
 impl Sliced {
-    /// Lets the next window begin before the next voice of a piece, unless a text has no end. It is decoded
-    /// again then.
+    /// Lets the next window begin before the next voice of a piece, unless a text has no end. It is
+    /// decoded again then.
     pub(super) fn follow_voices(&mut self, piece: &Piece) {
         if !piece.voices.is_empty() && !self.is_open {
             let from = if self.is_closed { self.until } else { self.next };
@@ -110,8 +110,8 @@ fn frames_of(index: u32) -> usize {
     index as usize * TIMESTAMP_FRAMES
 }
 
-/// Ends the segments of a window with its content. A model may place text behind it, as it hears a whole
-/// window. Such text becomes part of the segment before, so none is lost.
+/// Ends the segments of a window with its content. A model may place text behind it, as it hears a
+/// whole window. Such text becomes part of the segment before, so none is lost.
 pub(super) fn fit(segments: &mut Vec<Segment>, place: Place) {
     let end = seconds(place.seek + place.frames);
     let mut all: Vec<Segment> = Vec::with_capacity(segments.len());

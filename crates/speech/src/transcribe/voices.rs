@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// Frames of voices behind a text that need a text of their own. The times of a text and those of its voices
-/// differ by less.
+/// Frames of voices behind a text that need a text of their own. The times of a text and those of
+/// its voices differ by less.
 const LEAST: usize = 40;
 /// Frames before a voice with which its decoding begins.
 const LEAD: usize = 40;
@@ -13,14 +13,14 @@ const LEAD: usize = 40;
 pub struct Piece {
     /// The frames of the piece.
     pub frames: Range<usize>,
-    /// The frames of voices in it: ascending and disjoint. A text that ends before the last of them is
-    /// incomplete. Without any, the text is complete wherever it ends.
+    /// The frames of voices in it: ascending and disjoint. A text that ends before the last of them
+    /// is incomplete. Without any, the text is complete wherever it ends.
     pub voices: Vec<Range<usize>>,
 }
 
 impl Piece {
-    /// The frame at which decoding goes on if the text so far ends at `from`: before the next voice. `None` if
-    /// voices are over.
+    /// The frame at which decoding goes on if the text so far ends at `from`: before the next
+    /// voice. `None` if voices are over.
     pub(super) fn next_voice(&self, from: usize) -> Option<usize> {
         let first = self.voices.iter().find(|voice| voice.end.min(self.frames.end) > from)?;
         let start = from.max(first.start.saturating_sub(LEAD));

@@ -29,7 +29,8 @@ pub(super) struct Aligned {
 }
 
 impl Aligned {
-    /// Gives the segments their words. `last_speech` is the end of the last word before the window, in seconds.
+    /// Gives the segments their words. `last_speech` is the end of the last word before the window,
+    /// in seconds.
     pub(super) fn set(
         self,
         options: &TranscribeOptions,

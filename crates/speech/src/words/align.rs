@@ -30,8 +30,8 @@ pub(crate) fn alignment_tokens(
     (tokens, first)
 }
 
-/// The words of `text` with their times. `first` is the index of the first text token among those of the
-/// alignment, and `positions` the number of positions with audio.
+/// The words of `text` with their times. `first` is the index of the first text token among those
+/// of the alignment, and `positions` the number of positions with audio.
 pub(crate) fn timings(
     vocabulary: &Vocabulary,
     language: Language,
@@ -116,7 +116,8 @@ fn softmax(row: &[f32]) -> impl Iterator<Item = f32> {
     powers.into_iter().map(move |power| (f64::from(power) / sum) as f32)
 }
 
-/// Subtracts the mean over tokens and divides by the deviation of the population, position by position.
+/// Subtracts the mean over tokens and divides by the deviation of the population, position by
+/// position.
 fn standardize(weights: &mut [f32], tokens: usize, positions: usize) {
     for position in 0..positions {
         let column = || (0..tokens).map(|token| token * positions + position);

@@ -29,9 +29,9 @@ struct Durations {
     most: f64,
 }
 
-/// Gives the segments of a window their words and corrects the times of both. `texts` are the numbers of
-/// text tokens of the segments, `offset` the start of the window, and `last_speech` the end of the last
-/// word before it, all in seconds from the start of the file.
+/// Gives the segments of a window their words and corrects the times of both. `texts` are the
+/// numbers of text tokens of the segments, `offset` the start of the window, and `last_speech` the
+/// end of the last word before it, all in seconds from the start of the file.
 pub(crate) fn set_words(
     segments: &mut [Segment],
     texts: &[usize],
@@ -119,8 +119,8 @@ fn cut_after_pause(words: &mut [Word], durations: Durations, last_speech: f64) {
     }
 }
 
-/// Makes the ends of a segment and those of its words equal. The times of the segment win if the word
-/// is far outside of them.
+/// Makes the ends of a segment and those of its words equal. The times of the segment win if the
+/// word is far outside of them.
 fn fit(segment: &mut Segment, words: &mut [Word], median: f64) {
     if let Some(first) = words.first_mut() {
         if segment.start < first.end && segment.start - TOLERANCE > first.start {

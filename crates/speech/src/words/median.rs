@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 
-/// Replaces each value of a row by the median of the `width` values around it. Beyond the ends the row is
-/// reflected. A row of at most `width / 2` values stays unchanged, and NaN is above all other values.
+/// Replaces each value of a row by the median of the `width` values around it. Beyond the ends the
+/// row is reflected. A row of at most `width / 2` values stays unchanged, and NaN is above all
+/// other values.
 ///
 /// `width` is odd.
 pub fn median_filter(row: &mut [f32], width: usize) {

@@ -1,5 +1,5 @@
-//! Times of words, as OpenAI's `timing.py`: the path of least cost (dynamic time warping) through the
-//! attention of the heads that follow the audio.
+//! Times of words, as OpenAI's `timing.py`: the path of least cost (dynamic time warping) through
+//! the attention of the heads that follow the audio.
 
 mod align;
 mod durations;

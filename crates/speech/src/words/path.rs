@@ -17,8 +17,9 @@ enum Step {
     Column,
 }
 
-/// The path of least sum through a matrix of costs `[rows, columns]`, by diagonal steps and steps of one
-/// row or one column. Among steps of equal cost the step of a column is taken, as by OpenAI's code.
+/// The path of least sum through a matrix of costs `[rows, columns]`, by diagonal steps and steps
+/// of one row or one column. Among steps of equal cost the step of a column is taken, as by
+/// OpenAI's code.
 pub fn warp(costs: &[f32], columns: usize) -> Path {
     let rows = costs.len().checked_div(columns).unwrap_or(0);
     // sums of the row before, behind the border of infinite costs

@@ -4,8 +4,8 @@ use crate::text::strip;
 
 use super::timing::Timing;
 
-/// Merges words of the marks `before` with the next word, and words of the marks `after` with the word
-/// before. A word is such a mark if it is a part of the text of marks.
+/// Merges words of the marks `before` with the next word, and words of the marks `after` with the
+/// word before. A word is such a mark if it is a part of the text of marks.
 pub(super) fn merge(words: &mut [Timing], before: &str, after: &str) {
     let mut into = words.len().saturating_sub(1);
     for i in (0..words.len().saturating_sub(1)).rev() {

@@ -3,8 +3,8 @@
 use crate::language::Language;
 use crate::vocabulary::Vocabulary;
 
-/// ASCII punctuation in the order of Python's `string.punctuation`. A word counts as punctuation if it
-/// is a part of this text.
+/// ASCII punctuation in the order of Python's `string.punctuation`. A word counts as punctuation if
+/// it is a part of this text.
 const PUNCTUATION: &str = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
 const REPLACEMENT: char = '\u{fffd}';
 

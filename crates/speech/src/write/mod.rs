@@ -1,9 +1,11 @@
 //! Writers of transcripts: text, subtitles, tables, JSON.
 //!
-//! `txt`, `srt`, `vtt`, `tsv` and `json` have the forms of OpenAI's command line. `csv` and `lrc` have those of
-//! whisper.cpp. Files equal OpenAI's byte for byte, except where a program could not read them back:
+//! `txt`, `srt`, `vtt`, `tsv` and `json` have the forms of OpenAI's command line. `csv` and `lrc`
+//! have those of whisper.cpp. Files equal OpenAI's byte for byte, except where a program could not
+//! read them back:
 //!
-//! - Blank lines and every `-->` within a subtitle would end it. Subtitles without text are left out.
+//! - Blank lines and every `-->` within a subtitle would end it. Subtitles without text are left
+//!   out.
 //! - `&` and `<` of a text are escaped in WebVTT.
 //! - Line ends within a row of `txt` and `tsv` become spaces.
 //! - NUL becomes U+FFFD. A number that is not finite is `null` in JSON.

@@ -9,8 +9,8 @@ pub struct WriteOptions {
     pub highlight_words: bool,
     /// Greatest number of characters of a line, at least 1.
     pub max_line_width: Option<usize>,
-    /// Greatest number of lines of a subtitle, at least 1. Together with `max_line_width` it lets subtitles
-    /// go on across the ends of segments.
+    /// Greatest number of lines of a subtitle, at least 1. Together with `max_line_width` it lets
+    /// subtitles go on across the ends of segments.
     pub max_line_count: Option<usize>,
     /// Greatest number of words of a line, at least 1.
     pub max_words_per_line: Option<usize>,

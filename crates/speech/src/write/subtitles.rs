@@ -99,8 +99,8 @@ fn highlight(
     }
 }
 
-/// Underlines a word without the white space before it and the line feed behind it. A word with line feeds
-/// inside stays as it is.
+/// Underlines a word without the white space before it and the line feed behind it. A word with
+/// line feeds inside stays as it is.
 fn underline(word: &str) -> String {
     let text = word.trim_start_matches(is_space);
     let space = &word[..word.len() - text.len()];

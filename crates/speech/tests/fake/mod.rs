@@ -136,7 +136,8 @@ struct Encoded {
     count: usize,
 }
 
-/// The model. It counts what lives, and panics where a caller breaks the contract of [`Recognizer`].
+/// The model. It counts what lives, and panics where a caller breaks the contract of
+/// [`Recognizer`].
 pub(crate) struct Fake {
     pub(crate) seed: u64,
     pub(crate) sizes: Sizes,

@@ -80,8 +80,8 @@ fn check(found: &Segment, expected: &Value, name: &str) {
     }
 }
 
-/// OpenAI's segments without times behind the audio of their window: a text that starts there belongs to the
-/// segment before it.
+/// OpenAI's segments without times behind the audio of their window: a text that starts there
+/// belongs to the segment before it.
 fn within(segments: &[Value], options: &TranscribeOptions, frames: usize) -> Vec<Value> {
     let ends: Vec<usize> = options
         .clip_timestamps

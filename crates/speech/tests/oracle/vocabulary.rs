@@ -69,8 +69,8 @@ impl Tokenizer for Real {
     }
 }
 
-/// The ids of reference section 3: 88 non-speech and prompt tokens of the multilingual vocabulary, 90 of
-/// the English one.
+/// The ids of reference section 3: 88 non-speech and prompt tokens of the multilingual vocabulary,
+/// 90 of the English one.
 #[test]
 fn the_vocabularies_of_openai() {
     let file: Value = serde_json::from_str(include_str!("../fixtures/non_speech.json")).unwrap();

@@ -64,7 +64,8 @@ pub(super) struct FakeExecutable {
     snapshots: Vec<Vec<u64>>,
     /// A hash of the LoRA adapters of each slot, 0 for none.
     adapters: Vec<u64>,
-    /// Copies of states and changes of adapters, each with the number of the pass before which it is made.
+    /// Copies of states and changes of adapters, each with the number of the pass before which it
+    /// is made.
     copies: VecDeque<(u64, StateCopy)>,
     /// For each slot the ticket before which its passes belong to a sequence whose caches a failed
     /// pass has spoiled: they were queued already.
@@ -182,7 +183,8 @@ impl FakeExecutable {
                     chunk = (row.slot, position);
                 }
                 let input = match row.input {
-                    // a part between others samples nothing: the values that it is given have the token
+                    // a part between others samples nothing: the values that it is given have the
+                    // token
                     Input::Sampled if !given.is_empty() && !self.plan.has_results() => {
                         let width = self.plan.width_of(&self.plan.entry);
                         Input::Token(given[i * width + 1] as u32)
@@ -253,7 +255,8 @@ impl FakeExecutable {
                 self.results.drafted.extend(token);
                 token.unwrap_or(u32::MAX)
             }
-            // the plans of this executable have no encoder, so the check of a pass refuses such rows
+            // the plans of this executable have no encoder, so the check of a pass refuses such
+            // rows
             Input::Features => 0,
         };
         if token as usize >= self.plan.vocab {

@@ -53,12 +53,14 @@ impl Fake {
         Self { pipeline: Pipeline { depth, repeat, ..fake.pipeline }, ..fake }
     }
 
-    /// The backend with partners: a model and what drafts for it read each other's tokens and hidden states.
+    /// The backend with partners: a model and what drafts for it read each other's tokens and
+    /// hidden states.
     pub fn with_partners(self) -> Self {
         Self { has_partners: true, ..self }
     }
 
-    /// The backend as a part of a model whose other part is `other`: parts after one that fails do not run its pass.
+    /// The backend as a part of a model whose other part is `other`: parts after one that fails do
+    /// not run its pass.
     pub fn part_of(self, other: &Self) -> Self {
         Self { failures: Arc::clone(&other.failures), ..self }
     }
@@ -80,7 +82,8 @@ impl Fake {
         self
     }
 
-    /// The backend that streams weights for prompts from this many tokens on, and whose phases differ.
+    /// The backend that streams weights for prompts from this many tokens on, and whose phases
+    /// differ.
     pub fn streaming_from(mut self, tokens: usize) -> Self {
         self.pipeline.streams = Some(tokens);
         self.with_phases()

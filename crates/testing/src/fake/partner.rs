@@ -1,5 +1,5 @@
-//! The values that partners read of each other. Such executables run their passes when they are submitted,
-//! in the order of both, as the queue of a device does.
+//! The values that partners read of each other. Such executables run their passes when they are
+//! submitted, in the order of both, as the queue of a device does.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,5 +1,5 @@
-//! The choice of experts, compared with a plain form of its own: a sort, and sums in f64. The backends
-//! share code for it, so that a comparison with the reference would not see a mistake.
+//! The choice of experts, compared with a plain form of its own: a sort, and sums in f64. The
+//! backends share code for it, so that a comparison with the reference would not see a mistake.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -163,8 +163,8 @@ fn compare(
     }
 }
 
-/// The chosen experts and their weights; no weights if a chosen score is not finite. `more` has the bias
-/// and the factors, as far as there are any.
+/// The chosen experts and their weights; no weights if a chosen score is not finite. `more` has the
+/// bias and the factors, as far as there are any.
 fn plain(route: &Route, logits: &[f32], more: &[Vec<f32>]) -> (Vec<usize>, Option<Vec<f64>>) {
     let logits: Vec<f64> = logits.iter().map(|&x| f64::from(x)).collect();
     let total: f64 = {

@@ -8,8 +8,8 @@ pub(crate) struct Comment {
     pub(crate) text: String,
 }
 
-/// The comments `//`, `///` and `//!` of a source. Lines that follow each other, with nothing else on them,
-/// are one comment.
+/// The comments `//`, `///` and `//!` of a source. Lines that follow each other, with nothing else
+/// on them, are one comment.
 pub(crate) fn comments(source: &str) -> Vec<Comment> {
     let mut comments: Vec<Comment> = Vec::new();
     // the marker and the line of a comment that the next line may continue

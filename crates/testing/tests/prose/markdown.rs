@@ -4,8 +4,8 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use super::sentences::CODE;
 
-/// The blocks of text of a document: paragraphs and items of lists. Code blocks, tables, headings, HTML
-/// and the targets of links are left out. A span of code is [`CODE`].
+/// The blocks of text of a document: paragraphs and items of lists. Code blocks, tables, headings,
+/// HTML and the targets of links are left out. A span of code is [`CODE`].
 pub(crate) fn blocks(document: &str) -> Vec<String> {
     let mut blocks = vec![String::new()];
     let mut skipped = 0;
@@ -43,7 +43,8 @@ pub(crate) fn blocks(document: &str) -> Vec<String> {
     blocks
 }
 
-/// The targets of a document's links and pictures that are paths, as a path and a fragment, which may both be empty.
+/// The targets of a document's links and pictures that are paths, as a path and a fragment, which
+/// may both be empty.
 pub(crate) fn links(document: &str) -> Vec<(String, String)> {
     let targets =
         Parser::new_ext(document, Options::ENABLE_TABLES).filter_map(|event| match event {
@@ -68,7 +69,8 @@ const FOLDERS: [&str; 6] = ["benches/", "bindings/", "crates/", "docs/", "packag
 /// Files that a release makes.
 const MADE: [&str; 1] = ["pelton-installer.sh"];
 
-/// The code spans of a document that are paths of this repository. A word in capitals stands for any name.
+/// The code spans of a document that are paths of this repository. A word in capitals stands for
+/// any name.
 pub(crate) fn paths(document: &str) -> Vec<String> {
     let is_path = |code: &str| {
         !MADE.contains(&code)
@@ -95,7 +97,8 @@ fn expanded(code: &str) -> Vec<String> {
     choices.split(',').flat_map(|one| expanded(&format!("{start}{one}{end}"))).collect()
 }
 
-/// Whether a part of a path is a word in capitals, except for the names of this repository's documents.
+/// Whether a part of a path is a word in capitals, except for the names of this repository's
+/// documents.
 fn is_placeholder(part: &str) -> bool {
     let is_document = matches!(part, "ARCHITECTURE" | "CHANGELOG" | "CONTRIBUTING" | "README");
     !is_document && part.len() > 1 && part.chars().all(|c| c.is_ascii_uppercase() || c == '_')

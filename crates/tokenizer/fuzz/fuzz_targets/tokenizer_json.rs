@@ -1,4 +1,5 @@
-//! Opens arbitrary bytes as the `tokenizer.json` of a directory, encodes a text and decodes its ids.
+//! Opens arbitrary bytes as the `tokenizer.json` of a directory, encodes a text and decodes its
+//! ids.
 //!
 //! The input is the file, a zero byte, and the text. Run in `crates/tokenizer`:
 //!

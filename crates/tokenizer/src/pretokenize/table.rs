@@ -352,8 +352,9 @@ pub(crate) const ROWS: &[Row] = &[
 ];
 
 /// Names whose originals compose characters (NFC) before they split a text; GGUF files do not state
-/// it. The originals are those of transformers 5.24 (`models/*/tokenization_{qwen2,qwen3_5,gpt_neox,
-/// cohere}.py`); OLMo's and MPT's tokenizers are of GPT-NeoX's class.
+/// it. The originals are those of transformers 5.24
+/// (`models/*/tokenization_{qwen2,qwen3_5,gpt_neox, cohere}.py`); OLMo's and MPT's tokenizers are
+/// of GPT-NeoX's class.
 pub(crate) const COMPOSED: &[&str] = &["qwen2", "qwen35", "olmo", "mpt", "command-r"];
 
 /// Names of llama.cpp that this crate does not support, with the reason.

@@ -1,7 +1,8 @@
 //! Characters that are younger than the tables of Unicode in `tokenizers`.
 //!
-//! `tests/fixtures/make_later.py` writes this file. The library's classes of punctuation, control characters and
-//! nonspacing marks are of Unicode 8, its marks and normal forms of Unicode 9. Later characters are like letters there.
+//! `tests/fixtures/make_later.py` writes this file. The library's classes of punctuation, control
+//! characters and nonspacing marks are of Unicode 8, its marks and normal forms of Unicode 9. Later
+//! characters are like letters there.
 
 /// Whether a character is in one of the ranges, which are sorted.
 pub(super) fn within(ranges: &[(char, char)], c: char) -> bool {

@@ -1,10 +1,11 @@
 //! Translation of regular expressions from Oniguruma's syntax, as Ruby has it, to Rust's.
 //!
-//! The differences that occur in published files are those of kkos/oniguruma, `doc/RE`. There `\w` has some numbers
-//! and no joiners, and `\h` is a hexadecimal digit. `^` and `$` match at line breaks, and `(?m)` lets the full stop
-//! match them. `--` and `~~` are no operators in a class.
+//! The differences that occur in published files are those of kkos/oniguruma, `doc/RE`. There `\w`
+//! has some numbers and no joiners, and `\h` is a hexadecimal digit. `^` and `$` match at line
+//! breaks, and `(?m)` lets the full stop match them. `--` and `~~` are no operators in a class.
 
-/// A word character in Oniguruma: letters, marks, digits, connectors, and the powers and fractions of Latin-1.
+/// A word character in Oniguruma: letters, marks, digits, connectors, and the powers and fractions
+/// of Latin-1.
 pub(super) const WORD: &str = r"\p{Alphabetic}\p{M}\p{Nd}\p{Nl}\p{Pc}²³¹¼½¾";
 
 /// A pattern in Rust's syntax.

@@ -25,7 +25,8 @@ const MAX_AUTOMATON: usize = 8 << 20;
 /// that follows.
 const SPACES: &str = r"|\s+(?!\S)|\s+";
 
-/// A pattern that needs quadratic time in a number's length, and one that finds its numbers and those within words.
+/// A pattern that needs quadratic time in a number's length, and one that finds its numbers and
+/// those within words.
 const THOUSANDS: (&str, &str) = (r"\d{1,3}(?=(?:\d{3})*\b)", r"\d+");
 
 /// The longest time that look-around may take on a piece of text.

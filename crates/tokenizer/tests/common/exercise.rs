@@ -15,8 +15,8 @@ const CONFIG: &str = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "l
 const WEIGHTS: &str =
     r#"{"model.embed_tokens.weight":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}}"#;
 
-/// Opens `tokenizer.json`, a zero byte and a text: encodes the text and decodes its ids. Returns whether
-/// the file is a tokenizer.
+/// Opens `tokenizer.json`, a zero byte and a text: encodes the text and decodes its ids. Returns
+/// whether the file is a tokenizer.
 pub(crate) fn exercise(bytes: &[u8]) -> bool {
     let (file, text) = match bytes.iter().position(|byte| *byte == 0) {
         Some(at) => (&bytes[..at], &bytes[at + 1..]),

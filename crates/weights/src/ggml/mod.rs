@@ -1,9 +1,9 @@
 //! The ggml files of whisper.cpp, `ggml-*.bin`.
 //!
-//! The layout is that of `models/convert-pt-to-ggml.py` in github.com/ggml-org/whisper.cpp, all fields little
-//! endian and none aligned: the magic number, eleven sizes, the filters of the mel scale, the vocabulary,
-//! then tensors until the file ends. Only files of Whisper are read; a few other models have the same
-//! magic number.
+//! The layout is that of `models/convert-pt-to-ggml.py` in github.com/ggml-org/whisper.cpp, all
+//! fields little endian and none aligned: the magic number, eleven sizes, the filters of the mel
+//! scale, the vocabulary, then tensors until the file ends. Only files of Whisper are read; a few
+//! other models have the same magic number.
 
 mod header;
 mod invalid;

@@ -10,8 +10,8 @@ use crate::whisper::{END, Tokens, specials};
 /// The longest token in bytes; OpenAI's have at most 128.
 const MAX_TOKEN: u32 = 256;
 
-/// Reads the tokens of text for a model of `vocab` tokens. A file may have the token of the end of a text
-/// after them, as older ones do and those of Hugging Face's.
+/// Reads the tokens of text for a model of `vocab` tokens. A file may have the token of the end of
+/// a text after them, as older ones do and those of Hugging Face's.
 pub(super) fn read<'a>(cursor: &mut Cursor<'a>, vocab: usize) -> Result<Vec<&'a [u8]>, Problem> {
     let texts = specials(vocab).map_or(0, |(first, _)| first);
     let count = cursor.u32(format_args!("the number of tokens"))?;

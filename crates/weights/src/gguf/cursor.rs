@@ -43,7 +43,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Checks that `count` items of at least `least` bytes each can follow. `what` names them in the error.
+    /// Checks that `count` items of at least `least` bytes each can follow. `what` names them in
+    /// the error.
     pub(crate) fn expect_items(
         &self,
         count: u64,

@@ -194,11 +194,12 @@ impl<W: Write> GgufBody<W> {
         self.write_part(bytes)
     }
 
-    /// Writes bytes of the next tensor after those that are written, up to its end at most. The tensor after it is
-    /// next when all its bytes are there.
+    /// Writes bytes of the next tensor after those that are written, up to its end at most. The
+    /// tensor after it is next when all its bytes are there.
     ///
     /// # Errors
-    /// As for [`write`](Self::write); a tensor has too many bytes as soon as one part goes past its end.
+    /// As for [`write`](Self::write); a tensor has too many bytes as soon as one part goes past its
+    /// end.
     pub fn write_part(&mut self, bytes: &[u8]) -> Result<(), Problem> {
         let Some(next) = self.tensors.as_slice().first() else {
             return Err(after_the_last(bytes));

@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 use super::json::{CONFIG_BYTES, Object, shown};
 use crate::{Error, Problem};
 
-/// Keys of transformers' configuration classes by `model_type`: "defaults" of keys that files may omit,
-/// and "others" (transformers 5.23.0, Apache-2.0; `tests/fixtures/make_hf_classes.py` writes the file).
+/// Keys of transformers' configuration classes by `model_type`: "defaults" of keys that files may
+/// omit, and "others" (transformers 5.23.0, Apache-2.0; `tests/fixtures/make_hf_classes.py` writes
+/// the file).
 const CLASSES: &str = include_str!("classes.json");
 
 /// Keys of a multimodal configuration that hold the language model's.
@@ -24,8 +25,8 @@ const HEADS: &[&str] = &["num_attention_heads", "n_head", "n_heads"];
 
 const MAX_LAYERS: usize = 10_000;
 
-/// The keys of a language model, and what they call it. Its family follows from these, before a size is
-/// read that other families may not have.
+/// The keys of a language model, and what they call it. Its family follows from these, before a
+/// size is read that other families may not have.
 #[derive(Clone, Debug)]
 pub(super) struct Stated {
     /// All keys: those of the language model, of the whole model, and defaults.
@@ -152,13 +153,14 @@ impl Config {
             .map(Some)
     }
 
-    /// The default of a key in transformers' class, null for lists and objects; `None` if the class does
-    /// not have the key.
+    /// The default of a key in transformers' class, null for lists and objects; `None` if the class
+    /// does not have the key.
     pub(super) fn default_of(&self, key: &str) -> Option<Value> {
         default_of([&self.model_type, &self.outer_type], key)
     }
 
-    /// Whether transformers' class of the language model has a key; yes for classes of other packages.
+    /// Whether transformers' class of the language model has a key; yes for classes of other
+    /// packages.
     pub(super) fn class_has(&self, key: &str) -> bool {
         let has = |part| of_class(&self.model_type, part).contains_key(key);
         has("defaults") || has("others") || of_class(&self.model_type, "others").is_empty()

@@ -154,8 +154,8 @@ impl<'a> Converter<'a> {
         Ok(Some(Place { prefix, matched }))
     }
 
-    /// Whether an output layer is the embedding once more. A tied model with another one uses that, as
-    /// in transformers.
+    /// Whether an output layer is the embedding once more. A tied model with another one uses that,
+    /// as in transformers.
     fn repeats_embedding(&self, output: &Source) -> bool {
         let is_embedding =
             |source: &&Source| EMBEDDINGS.iter().any(|end| source.name.ends_with(end));
@@ -163,7 +163,8 @@ impl<'a> Converter<'a> {
         embedding.is_some_and(|embedding| embedding.bytes == output.bytes)
     }
 
-    /// The place of a module's weight in GGUF: the prefix of its block, its name, and how it becomes that.
+    /// The place of a module's weight in GGUF: the prefix of its block, its name, and how it
+    /// becomes that.
     pub(super) fn place_of(&self, module: &str) -> Result<(String, String, How), Problem> {
         let source = Source {
             name: format!("{module}.weight"),

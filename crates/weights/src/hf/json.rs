@@ -44,9 +44,9 @@ pub(super) fn shown(value: &Value) -> String {
     text
 }
 
-/// A JSON object of a file with typed lookups. `null` counts as absent, as in transformers, and
-/// is no reason for a default. It remembers which keys were looked up, its own and those of the objects
-/// in it.
+/// A JSON object of a file with typed lookups. `null` counts as absent, as in transformers, and is
+/// no reason for a default. It remembers which keys were looked up, its own and those of the
+/// objects in it.
 #[derive(Clone, Debug)]
 pub(super) struct Object {
     file: Arc<str>,
@@ -83,8 +83,8 @@ impl Object {
         self.map.extend(other.map);
     }
 
-    /// The entries whose keys were not looked up, with their paths; also those of the objects under the
-    /// keys `within`.
+    /// The entries whose keys were not looked up, with their paths; also those of the objects under
+    /// the keys `within`.
     pub(super) fn unread(&self, within: &[&str]) -> Vec<(String, Value)> {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unread = Vec::new();

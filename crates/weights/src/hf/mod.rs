@@ -98,8 +98,8 @@ pub(crate) fn open(folder: &Path, files: &mut OpenFiles) -> Result<Contents, Err
     Ok(Contents { metadata: out.entries(), tensors, file_bytes: stored.file_bytes })
 }
 
-/// Rejects bounds of YaRN's blend that the architecture's graph does not compute; only gpt-oss does not
-/// round them.
+/// Rejects bounds of YaRN's blend that the architecture's graph does not compute; only gpt-oss does
+/// not round them.
 fn check_yarn(family: &Family, config: &Config, rope: &Rope) -> Result<(), Error> {
     let expected = family.architecture != "gpt-oss";
     match &rope.scaling {

@@ -4,11 +4,11 @@
 //! A module has words `qweight` with the codes, words `qzeros` and floats `scales`
 //! `[groups, outputs]` (github.com/casper-hansen/AutoAWQ, github.com/AutoGPTQ/AutoGPTQ):
 //!
-//! - AWQ: `qweight` `[inputs, outputs / 8]`, `qzeros` `[groups, outputs / 8]`, whose nibbles are the
-//!   outputs 0, 2, 4, 6, 1, 3, 5, 7 of a word;
-//! - GPTQ: `qweight` `[inputs · bits / 32, outputs]`, `qzeros` `[groups, outputs · bits / 32]`, codes
-//!   in order, zeros minus 1 unless the format is `gptq_v2`. `g_idx` `[inputs]` has the group of each
-//!   input; other groups than runs of inputs ("act-order") are refused.
+//! - AWQ: `qweight` `[inputs, outputs / 8]`, `qzeros` `[groups, outputs / 8]`, whose nibbles are
+//!   the outputs 0, 2, 4, 6, 1, 3, 5, 7 of a word;
+//! - GPTQ: `qweight` `[inputs · bits / 32, outputs]`, `qzeros` `[groups, outputs · bits / 32]`,
+//!   codes in order, zeros minus 1 unless the format is `gptq_v2`. `g_idx` `[inputs]` has the group
+//!   of each input; other groups than runs of inputs ("act-order") are refused.
 //!
 //! Differences `code − zero` of up to 5 bits become Q4_0 or Q5_0 blocks, of 8 bits Q8_0 blocks,
 //! without loss if the scales are exact in f16. All others are expanded to F16, or to F32 where F16

@@ -58,7 +58,8 @@ struct Description {
     end: u64,
 }
 
-/// The tensor's bytes; `found` and `whole` are the size of the file and the one that its tensors need.
+/// The tensor's bytes; `found` and `whole` are the size of the file and the one that its tensors
+/// need.
 fn locate(
     description: &Description,
     data: &Bytes,

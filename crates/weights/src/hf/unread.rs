@@ -1,11 +1,13 @@
-//! Keys of `config.json` that nothing has looked up: they change no result, or the directory is refused.
+//! Keys of `config.json` that nothing has looked up: they change no result, or the directory is
+//! refused.
 //!
 //! A key is unread at this point because no rule of the family asked for it. It passes if
 //!
 //! 1. it is in a list of this file: bookkeeping, training, other modalities, token ids that the
 //!    tokenizer's files state;
 //! 2. it says which tensors there are, and they are there or not as it says;
-//! 3. it is null, an empty list, or the default of transformers' class, which the tests compare with;
+//! 3. it is null, an empty list, or the default of transformers' class, which the tests compare
+//!    with;
 //! 4. it is one of the keys of [`ONLY`] with a value that is computed;
 //! 5. transformers' class does not have it either: then a log line names it.
 
@@ -147,7 +149,8 @@ const ONLY: &[(&str, &[&str])] = &[
     ("use_mrope", &["false"]),
 ];
 
-/// Ends of keys without influence: dropout is for training, and ids of tokens are in the tokenizer's files.
+/// Ends of keys without influence: dropout is for training, and ids of tokens are in the
+/// tokenizer's files.
 const INERT_ENDS: &[&str] = &["dropout", "dropout_prob", "_pdrop", "_token_id", "_token_ids"];
 
 /// Keys that say which tensors there are. A row has the architecture or "" for all, the key, its
@@ -216,7 +219,8 @@ pub(super) fn check(
     check_keys(&config.all, |key| config.default_of(key))
 }
 
-/// Checks the keys that nothing has looked up; `default_of` gives those that transformers' class has.
+/// Checks the keys that nothing has looked up; `default_of` gives those that transformers' class
+/// has.
 pub(super) fn check_keys(
     all: &Object,
     default_of: impl Fn(&str) -> Option<Value>,

@@ -45,8 +45,9 @@ pub struct LoraTensors {
 }
 
 impl Lora {
-    /// Opens an adapter: a GGUF file, or a directory that PEFT saved. The model may be of either kind. Where their
-    /// orders of the rows of queries and keys differ, the adapter takes that of the model.
+    /// Opens an adapter: a GGUF file, or a directory that PEFT saved. The model may be of either
+    /// kind. Where their orders of the rows of queries and keys differ, the adapter takes that of
+    /// the model.
     ///
     /// # Errors
     ///
@@ -78,8 +79,8 @@ impl Lora {
         Ok(Self { file: path.display().to_string(), matrices })
     }
 
-    /// Writes the adapter as a GGUF file for the model's GGUF file, with factors of F32, F16 or BF16; `base` is the model that it was
-    /// opened for. Returns `out`.
+    /// Writes the adapter as a GGUF file for the model's GGUF file, with factors of F32, F16 or
+    /// BF16; `base` is the model that it was opened for. Returns `out`.
     ///
     /// # Errors
     ///

@@ -62,8 +62,8 @@ pub(super) fn read(adapter: &Checkpoint, base: &Checkpoint) -> Result<Vec<LoraMa
     Ok(matrices)
 }
 
-/// Writes an adapter with factors of F32, F16 or BF16. The scales of single matrices that the file's one alpha does
-/// not give are factors of their `b`.
+/// Writes an adapter with factors of F32, F16 or BF16. The scales of single matrices that the
+/// file's one alpha does not give are factors of their `b`.
 pub(super) fn write<W: Write>(
     matrices: &[LoraMatrix],
     architecture: &str,

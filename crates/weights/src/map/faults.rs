@@ -1,11 +1,13 @@
-//! Pages of mapped files that cannot be read: the system sends SIGBUS for them, as after the truncation of a file.
+//! Pages of mapped files that cannot be read: the system sends SIGBUS for them, as after the
+//! truncation of a file.
 //!
-//! A handler of that signal is installed with the first map. It gives the mapping zeros from the page on, notes
-//! that, and returns. The code that read the page goes on with zeros; [`Watch::is_struck`] says so afterwards. A
-//! signal for any other address goes to the handler that was installed before.
+//! A handler of that signal is installed with the first map. It gives the mapping zeros from the
+//! page on, notes that, and returns. The code that read the page goes on with zeros;
+//! [`Watch::is_struck`] says so afterwards. A signal for any other address goes to the handler that
+//! was installed before.
 //!
-//! The handler calls `mmap` and reads atomics, nothing else. The table of mappings is a list of entries that are
-//! never freed, so that it can be walked at any moment without a lock.
+//! The handler calls `mmap` and reads atomics, nothing else. The table of mappings is a list of
+//! entries that are never freed, so that it can be walked at any moment without a lock.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -26,7 +28,8 @@ struct Slot {
     next: *const Slot,
 }
 
-// SAFETY: `next` is set before the entry is shared, never changed, and points to an entry that is never freed.
+// SAFETY: `next` is set before the entry is shared, never changed, and points to an entry that is
+// never freed.
 unsafe impl Sync for Slot {}
 // SAFETY: as above.
 unsafe impl Send for Slot {}
@@ -92,8 +95,9 @@ fn find(address: usize) -> Option<(&'static Slot, usize)> {
     while let Some(slot) = unsafe { at.as_ref() } {
         let end = slot.end.load(Ordering::Acquire);
         let start = slot.start.load(Ordering::Acquire);
-        // The entry of the address itself cannot change, as its mapping is in use. One that is changed
-        // meanwhile has another end: the two values are of one mapping if the end is the same before and after.
+        // The entry of the address itself cannot change, as its mapping is in use. One that is
+        // changed meanwhile has another end: the two values are of one mapping if the end is the
+        // same before and after.
         if (start..end).contains(&address) && slot.end.load(Ordering::Acquire) == end {
             return Some((slot, end));
         }
@@ -106,10 +110,10 @@ fn find(address: usize) -> Option<(&'static Slot, usize)> {
 fn fill_with_zeros(address: usize, end: usize) -> bool {
     let first = address & !(PAGE.load(Ordering::Relaxed) - 1);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    // SAFETY: the pages are of one mapping of a file, which this crate made and reads only. The thread whose
-    // read failed holds it, so it is not unmapped meanwhile, and nothing else lies at these addresses. `mmap` is no function
-    // that POSIX lists for handlers; on Linux and macOS it is a plain system call that takes no lock of the
-    // process.
+    // SAFETY: the pages are of one mapping of a file, which this crate made and reads only. The
+    // thread whose read failed holds it, so it is not unmapped meanwhile, and nothing else lies at
+    // these addresses. `mmap` is no function that POSIX lists for handlers; on Linux and macOS it
+    // is a plain system call that takes no lock of the process.
     let filled =
         unsafe { libc::mmap(first as *mut c_void, end - first, libc::PROT_READ, flags, -1, 0) };
     filled != libc::MAP_FAILED
@@ -117,8 +121,8 @@ fn fill_with_zeros(address: usize, end: usize) -> bool {
 
 /// Handles SIGBUS.
 extern "C" fn on_bus_error(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: the system passes a valid pointer to a handler with SA_SIGINFO, and an address with a signal of its
-    // own, whose code is positive.
+    // SAFETY: the system passes a valid pointer to a handler with SA_SIGINFO, and an address with a
+    // signal of its own, whose code is positive.
     let (address, code) = unsafe { ((*info).si_addr() as usize, (*info).si_code) };
     if code > 0
         && let Some((slot, end)) = find(address)
@@ -138,7 +142,8 @@ fn hand_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void, of_system:
         Some(previous) if previous.sa_sigaction == libc::SIG_IGN && !of_system => {}
         Some(previous) if !default && previous.sa_sigaction != libc::SIG_IGN => {
             if previous.sa_flags & libc::SA_SIGINFO != 0 {
-                // SAFETY: a handler with this flag has this type, and it is called with what the system gave.
+                // SAFETY: a handler with this flag has this type, and it is called with what the
+                // system gave.
                 unsafe {
                     let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
                         std::mem::transmute(previous.sa_sigaction);
@@ -153,8 +158,9 @@ fn hand_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void, of_system:
             }
         }
         _ => {
-            // SAFETY: both calls are allowed in handlers. The default action ends the process: at once for a signal that
-            // was sent, which is blocked until the return, else when the instruction runs again.
+            // SAFETY: both calls are allowed in handlers. The default action ends the process: at
+            // once for a signal that was sent, which is blocked until the return, else when the
+            // instruction runs again.
             unsafe {
                 libc::signal(signal, libc::SIG_DFL);
                 if !of_system {
@@ -175,7 +181,8 @@ fn install() {
             PAGE.store(page, Ordering::Relaxed);
         }
         let mut previous = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: the call writes the present action and changes nothing; on success it is initialized.
+        // SAFETY: the call writes the present action and changes nothing; on success it is
+        // initialized.
         let known = unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), previous.as_mut_ptr()) };
         if known != 0 {
             return;

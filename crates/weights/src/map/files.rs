@@ -53,11 +53,11 @@ impl MappedFile {
         }
         let file = File::open(path).map_err(Problem::Read)?;
         let state = State::of(&file.metadata().map_err(Problem::Read)?);
-        // SAFETY: the map is only read. A `&[u8]` or `&str` into the map must not change while it is in
-        // use. No code here can keep other processes from modifying the file, so the documentation of
-        // `Checkpoint` requires it from the caller. Names are copied out, and lengths and UTF-8 are
-        // checked at each use, so that a change between uses leads to an error. Pages that a truncated file no
-        // longer has are zeros (`faults`).
+        // SAFETY: the map is only read. A `&[u8]` or `&str` into the map must not change while it
+        // is in use. No code here can keep other processes from modifying the file, so the
+        // documentation of `Checkpoint` requires it from the caller. Names are copied out, and
+        // lengths and UTF-8 are checked at each use, so that a change between uses leads to an
+        // error. Pages that a truncated file no longer has are zeros (`faults`).
         let map = unsafe { Mmap::map(&file) }.map_err(Problem::Read)?;
         Ok(Self { path: path.to_owned(), state, watch: Watch::new(&map), map })
     }
@@ -112,10 +112,11 @@ impl OpenFiles {
     }
 }
 
-/// The mapped files of a [`Checkpoint`](crate::Checkpoint), which tells whether one of them has changed.
+/// The mapped files of a [`Checkpoint`](crate::Checkpoint), which tells whether one of them has
+/// changed.
 ///
-/// A file that is cut or written to in place changes under the map. One that another takes the place of by a
-/// rename does not, nor does one that is removed: the map keeps it.
+/// A file that is cut or written to in place changes under the map. One that another takes the
+/// place of by a rename does not, nor does one that is removed: the map keeps it.
 #[derive(Clone, Debug)]
 pub struct MappedFiles(Arc<[Arc<MappedFile>]>);
 
@@ -131,8 +132,8 @@ impl MappedFiles {
         Self(self.0.iter().chain(others.0.iter()).cloned().collect())
     }
 
-    /// Whether all bytes that were read are those of the files. It reads memory alone, so it may be called after
-    /// each use of the bytes.
+    /// Whether all bytes that were read are those of the files. It reads memory alone, so it may be
+    /// called after each use of the bytes.
     ///
     /// # Errors
     /// [`Problem::Changed`] with the name of a file that lacked a page, which was read as zeros.

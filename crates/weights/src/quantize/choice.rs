@@ -49,7 +49,8 @@ impl Facts {
         self.heads.checked_div(self.kv_heads).unwrap_or(0)
     }
 
-    /// The models of 80 layers that llama.cpp calls 70B, whose eight query heads share one of values.
+    /// The models of 80 layers that llama.cpp calls 70B, whose eight query heads share one of
+    /// values.
     fn is_70b(&self) -> bool {
         let known = ["llama", "qwen2", "deci", "olmo"].contains(&self.architecture.as_str());
         known && self.layers == 80 && (self.architecture != "llama" || self.heads != self.kv_heads)
@@ -104,7 +105,8 @@ struct Place {
 }
 
 impl Place {
-    /// Whether the matrix has more bits: in the first and the last eighth, and every third of the others.
+    /// Whether the matrix has more bits: in the first and the last eighth, and every third of the
+    /// others.
     fn has_more(self) -> bool {
         let eighth = self.count / 8;
         self.index < eighth || self.index >= 7 * self.count / 8 || (self.index - eighth) % 3 == 2
@@ -116,8 +118,8 @@ impl Place {
     }
 }
 
-/// The type of each tensor in a mixture, or `None` for those that keep theirs. They are counted in the order of
-/// layers, and of names within one.
+/// The type of each tensor in a mixture, or `None` for those that keep theirs. They are counted in
+/// the order of layers, and of names within one.
 pub(super) fn types(mix: Quantize, facts: &Facts, tensors: &[Entry<'_>]) -> Vec<Option<DType>> {
     let mut order: Vec<usize> = (0..tensors.len()).collect();
     order.sort_by_key(|&i| (layer_of(tensors[i].name), tensors[i].name));
@@ -249,8 +251,8 @@ pub(super) fn fitting(wanted: DType, row: usize) -> DType {
     if row.is_multiple_of(smaller.block_len()) { smaller } else { DType::F16 }
 }
 
-/// Whether a tensor keeps its type in every mixture: a vector, a norm, a router, positions, and small matrices of
-/// recurrent layers.
+/// Whether a tensor keeps its type in every mixture: a vector, a norm, a router, positions, and
+/// small matrices of recurrent layers.
 pub(super) fn is_exempt(tensor: Entry<'_>) -> bool {
     const PARTS: [&str; 15] = [
         "_norm.weight",
@@ -274,7 +276,8 @@ pub(super) fn is_exempt(tensor: Entry<'_>) -> bool {
     !matrix || PARTS.iter().any(|part| tensor.name.contains(part))
 }
 
-/// Whether a tensor is the kernel of a convolution of Whisper, whose rows have three values: it stays in F16 or F32.
+/// Whether a tensor is the kernel of a convolution of Whisper, whose rows have three values: it
+/// stays in F16 or F32.
 pub(super) fn is_convolution(name: &str) -> bool {
     matches!(name, "encoder.conv1.weight" | "encoder.conv2.weight")
 }

@@ -21,8 +21,8 @@ const QUANTIZATION_VERSION: u32 = 2;
 
 /// A GGUF file to be made of a checkpoint: the type of each tensor.
 ///
-/// The file is written in one pass: tensors are read from the memory map, encoded in parts of some MiB on all threads,
-/// and written in order.
+/// The file is written in one pass: tensors are read from the memory map, encoded in parts of some
+/// MiB on all threads, and written in order.
 ///
 /// ```no_run
 /// use pelton_weights::{Checkpoint, Conversion, Quantize};
@@ -46,8 +46,8 @@ pub struct Conversion<'a> {
 }
 
 impl<'a> Conversion<'a> {
-    /// The matrices of F32, F16 and BF16 in the types of a mixture; all others keep theirs. Tensors that no mixture
-    /// changes are F32 in the file of a Hugging Face directory.
+    /// The matrices of F32, F16 and BF16 in the types of a mixture; all others keep theirs. Tensors
+    /// that no mixture changes are F32 in the file of a Hugging Face directory.
     ///
     /// # Errors
     /// If `general.architecture` is missing, or if an importance does not fit a matrix.
@@ -78,8 +78,8 @@ impl<'a> Conversion<'a> {
         Ok(found)
     }
 
-    /// The matrices of F32, F16 and BF16 in `matrices`, or in their own types; vectors, norms, routers and other small
-    /// tensors in F32. Quantized matrices keep their types.
+    /// The matrices of F32, F16 and BF16 in `matrices`, or in their own types; vectors, norms,
+    /// routers and other small tensors in F32. Quantized matrices keep their types.
     ///
     /// # Errors
     /// If `general.architecture` is missing.
@@ -119,8 +119,8 @@ impl<'a> Conversion<'a> {
         self
     }
 
-    /// Gives the matrices whose names match `pattern` another type; `*` stands for any characters. Returns the number
-    /// of matrices.
+    /// Gives the matrices whose names match `pattern` another type; `*` stands for any characters.
+    /// Returns the number of matrices.
     ///
     /// # Errors
     /// If no matrix matches, or if the type's blocks do not divide a row.
@@ -160,12 +160,12 @@ impl<'a> Conversion<'a> {
         self.model.tensors().zip(self.types.iter().copied())
     }
 
-    /// Writes the file to `out`, which should be buffered, and returns it. `progress` is called with the bytes of the
-    /// model's tensors that are done and all of them.
+    /// Writes the file to `out`, which should be buffered, and returns it. `progress` is called
+    /// with the bytes of the model's tensors that are done and all of them.
     ///
     /// # Errors
-    /// If a tensor has values that its type cannot represent, such as NaN, or if `out` fails. Also if a file of the
-    /// model has changed since it was opened.
+    /// If a tensor has values that its type cannot represent, such as NaN, or if `out` fails. Also
+    /// if a file of the model has changed since it was opened.
     pub fn write<W: Write>(&self, out: W, progress: impl FnMut(u64, u64)) -> Result<W, Error> {
         let written = self.write_all(out, progress);
         // a write of bytes that a cut file no longer has fails with another error

@@ -1,4 +1,5 @@
-//! The importance of the columns of a model's matrices: the mean squares of their inputs on some text.
+//! The importance of the columns of a model's matrices: the mean squares of their inputs on some
+//! text.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,8 +10,8 @@ use crate::{Checkpoint, Error, Problem, Tensor};
 /// Bytes of an old file that are read at most.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// Names of tensors in a GGUF file of importance: the sums of squares `[columns, matrices]`, and the numbers of rows
-/// `[1, matrices]`.
+/// Names of tensors in a GGUF file of importance: the sums of squares `[columns, matrices]`, and
+/// the numbers of rows `[1, matrices]`.
 pub(super) const SUMS: &str = ".in_sum2";
 pub(super) const COUNTS: &str = ".counts";
 
@@ -101,8 +102,8 @@ fn from_gguf(file: &Checkpoint) -> Result<HashMap<String, Vec<f32>>, Problem> {
     Ok(all)
 }
 
-/// The older form: the number of entries, and for each the name, the number of calls, and sums; all integers have four
-/// bytes, strings their length before them.
+/// The older form: the number of entries, and for each the name, the number of calls, and sums; all
+/// integers have four bytes, strings their length before them.
 fn from_old(bytes: &[u8]) -> Result<HashMap<String, Vec<f32>>, Problem> {
     let mut rest = bytes;
     let mut all = HashMap::new();

@@ -8,9 +8,11 @@ use pelton_quant::DType;
 use super::importance::{COUNTS, SUMS, fault};
 use crate::{Array, GgufWriter, Problem, ValueType};
 
-/// Sums of squares of the inputs of matrices, which a file of [`Importance`](super::Importance) holds.
+/// Sums of squares of the inputs of matrices, which a file of [`Importance`](super::Importance)
+/// holds.
 ///
-/// The form is that of llama.cpp's `llama-imatrix`, so that its `llama-quantize` reads the file too.
+/// The form is that of llama.cpp's `llama-imatrix`, so that its `llama-quantize` reads the file
+/// too.
 #[derive(Clone, Debug, Default)]
 pub struct ImportanceSums {
     of: BTreeMap<String, MatrixSums>,
@@ -26,7 +28,8 @@ struct MatrixSums {
 }
 
 impl ImportanceSums {
-    /// Adds an input `[columns]` of one of a tensor's `matrices`. All inputs of a tensor have one length.
+    /// Adds an input `[columns]` of one of a tensor's `matrices`. All inputs of a tensor have one
+    /// length.
     pub fn add(&mut self, tensor: &str, matrices: usize, matrix: usize, input: &[f32]) {
         if !self.of.contains_key(tensor) {
             let squares = vec![0.0; matrices * input.len()];
@@ -50,13 +53,14 @@ impl ImportanceSums {
         self.of.is_empty()
     }
 
-    /// The number of matrices that had no input, such as experts that no token chose, in tensors that had one.
+    /// The number of matrices that had no input, such as experts that no token chose, in tensors
+    /// that had one.
     pub fn unused(&self) -> usize {
         self.of.values().flat_map(|sums| &sums.counts).filter(|&&count| count == 0).count()
     }
 
-    /// Writes the file to `out`, which should be buffered, and returns it. `text` names the text that was read, in
-    /// `windows` of `context` tokens.
+    /// Writes the file to `out`, which should be buffered, and returns it. `text` names the text
+    /// that was read, in `windows` of `context` tokens.
     ///
     /// # Errors
     /// If a sum is not finite, a name of a tensor is too long, or `out` fails.

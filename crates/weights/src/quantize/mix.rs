@@ -7,9 +7,9 @@ use pelton_quant::DType;
 /// A mixture of types for a model's matrices, as llama.cpp's quantizer names and mixes them
 /// (`src/llama-quant.cpp` in the llama_cpp_python 0.3.36 source package).
 ///
-/// [`base`](Self::base) is the type of most matrices. The output layer has Q6_K in all but the float types, Q8_0 and
-/// `MXFP4_MOE`. K-quants have more bits for some matrices of attention and of feed-forward networks: for most in `L`,
-/// for none or few in `S`.
+/// [`base`](Self::base) is the type of most matrices. The output layer has Q6_K in all but the
+/// float types, Q8_0 and `MXFP4_MOE`. K-quants have more bits for some matrices of attention and of
+/// feed-forward networks: for most in `L`, for none or few in `S`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(non_camel_case_types, missing_docs, reason = "the field writes these names so")]
 pub enum Quantize {
@@ -88,7 +88,8 @@ impl Quantize {
         self.row().3
     }
 
-    /// The mixture with this name, such as `q8_0`, in any case. `Q3_K`, `Q4_K` and `Q5_K` stand for their `M`.
+    /// The mixture with this name, such as `q8_0`, in any case. `Q3_K`, `Q4_K` and `Q5_K` stand for
+    /// their `M`.
     pub fn from_name(name: &str) -> Option<Self> {
         let name = match name.to_ascii_uppercase() {
             short if ["Q3_K", "Q4_K", "Q5_K"].contains(&short.as_str()) => short + "_M",

@@ -24,8 +24,8 @@ impl Checkpoint {
     /// Rows whose length is no multiple of a type's block get a type with smaller blocks, as in
     /// llama.cpp: Q5_0 for Q4_K, Q8_0 for Q6_K, and F16 where 32 does not divide them.
     ///
-    /// `progress` is called now and then with the bytes of the file's matrices that are quantized, and with
-    /// those that will be.
+    /// `progress` is called now and then with the bytes of the file's matrices that are quantized,
+    /// and with those that will be.
     ///
     /// # Errors
     /// If a tensor has values that its type cannot represent, such as NaN.

@@ -32,7 +32,8 @@ impl Rows<'_> {
         self.tensor.row_len() * self.tensor.rows() / self.len()
     }
 
-    /// Encodes all rows and passes the parts in order to `write`, with the stored bytes that each was made of.
+    /// Encodes all rows and passes the parts in order to `write`, with the stored bytes that each
+    /// was made of.
     pub(super) fn encode(
         &self,
         mut write: impl FnMut(&[u8], u64) -> Result<(), Problem>,
@@ -112,7 +113,8 @@ impl Rows<'_> {
     }
 }
 
-/// Refuses values that a float type cannot represent: the float encoders keep NaN and round to infinity.
+/// Refuses values that a float type cannot represent: the float encoders keep NaN and round to
+/// infinity.
 fn finite(values: &[f32], dtype: DType) -> Result<(), String> {
     // f16 rounds to infinity from here on
     let limit = if dtype == DType::F16 { 65_520.0 } else { f32::INFINITY };

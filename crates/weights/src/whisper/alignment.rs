@@ -2,8 +2,8 @@
 
 use super::Sizes;
 
-/// A model of OpenAI: its tokens, its width, the layers of its encoder and its decoder, and pairs of a layer
-/// and a head.
+/// A model of OpenAI: its tokens, its width, the layers of its encoder and its decoder, and pairs
+/// of a layer and a head.
 struct Known {
     vocab: usize,
     width: usize,
@@ -11,8 +11,8 @@ struct Known {
     heads: &'static [[i32; 2]],
 }
 
-/// The heads that OpenAI published (`_ALIGNMENT_HEADS` in `whisper/__init__.py`, MIT). Large v1 and v2 differ in
-/// their heads and in no size, so neither is here.
+/// The heads that OpenAI published (`_ALIGNMENT_HEADS` in `whisper/__init__.py`, MIT). Large v1 and
+/// v2 differ in their heads and in no size, so neither is here.
 const TABLE: [Known; 10] = [
     // tiny.en
     Known {

@@ -1,4 +1,5 @@
-//! The filters from a spectrum to the mel scale (Slaney's scale and norm, as librosa computes them).
+//! The filters from a spectrum to the mel scale (Slaney's scale and norm, as librosa computes
+//! them).
 
 /// Frequencies of a spectrum of 400 samples.
 pub(crate) const FREQUENCIES: usize = 201;

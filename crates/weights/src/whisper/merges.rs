@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 /// The merge that makes each token: its two parts, in the order of ranks, which are the ids.
 ///
-/// A token is split into bytes, and the pair of parts that make the token of the lowest rank is merged
-/// until only pairs of the token's own rank or a higher one are left. Two parts are left of all tokens that
-/// training by merges has made; others have no merge.
+/// A token is split into bytes, and the pair of parts that make the token of the lowest rank is
+/// merged until only pairs of the token's own rank or a higher one are left. Two parts are left of
+/// all tokens that training by merges has made; others have no merge.
 pub(super) fn of_ranks<'a>(tokens: &[&'a [u8]]) -> Vec<(&'a [u8], &'a [u8])> {
     let ranks: HashMap<&[u8], usize> =
         tokens.iter().enumerate().map(|(rank, token)| (*token, rank)).collect();

@@ -1,8 +1,8 @@
 //! Whisper: the keys, tensors and tokens of a checkpoint, whatever file it is read from.
 //!
-//! Tensors have the names of OpenAI's implementation (github.com/openai/whisper, `whisper/model.py`),
-//! tokens the texts and the order of its tokenizer. Files of whisper.cpp state neither special tokens nor
-//! merges; both follow from the vocabulary.
+//! Tensors have the names of OpenAI's implementation (github.com/openai/whisper,
+//! `whisper/model.py`), tokens the texts and the order of its tokenizer. Files of whisper.cpp state
+//! neither special tokens nor merges; both follow from the vocabulary.
 
 mod alignment;
 mod languages;

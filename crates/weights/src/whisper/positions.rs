@@ -27,9 +27,9 @@ pub(crate) fn complete(metadata: &Metadata, tensors: &mut Vec<TensorEntry>) {
     }
 }
 
-/// The table `[context, width]` in F32: row `t` has `sin(t · r)` and then `cos(t · r)`, where the rates `r`
-/// fall from 1 to 1/10,000 in a geometric sequence. `None` for a width that is odd or below 4, and for
-/// more values than any model has.
+/// The table `[context, width]` in F32: row `t` has `sin(t · r)` and then `cos(t · r)`, where the
+/// rates `r` fall from 1 to 1/10,000 in a geometric sequence. `None` for a width that is odd or
+/// below 4, and for more values than any model has.
 pub(crate) fn sinusoids(context: usize, width: usize) -> Option<TensorEntry> {
     let half = width / 2;
     let fits = context.checked_mul(width).is_some_and(|values| (1..=MOST).contains(&values));

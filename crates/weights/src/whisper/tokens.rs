@@ -46,8 +46,8 @@ pub(crate) fn timestamp(number: usize) -> String {
     format!("<|{}.{:02}|>", number / 50, number % 50 * 2)
 }
 
-/// The special tokens of OpenAI's models with so many tokens, and the id of the first one; `None` for
-/// other vocabularies.
+/// The special tokens of OpenAI's models with so many tokens, and the id of the first one; `None`
+/// for other vocabularies.
 pub(crate) fn specials(vocab: usize) -> Option<(usize, Vec<String>)> {
     let (first, languages) = match vocab {
         51_864 => (50_256, 99),
@@ -93,8 +93,8 @@ impl Tokens {
         Some(())
     }
 
-    /// Sets a token of text, in the alphabet of byte-level vocabularies; `None` for an id beyond the rows.
-    /// The empty token of the multilingual vocabulary never results from a text.
+    /// Sets a token of text, in the alphabet of byte-level vocabularies; `None` for an id beyond
+    /// the rows. The empty token of the multilingual vocabulary never results from a text.
     pub(crate) fn put_text(&mut self, id: usize, text: String) -> Option<()> {
         let kind = if text.is_empty() { token_type::UNUSED } else { token_type::NORMAL };
         self.put(id, text, kind)
@@ -131,8 +131,8 @@ impl Tokens {
         self.merges = merges;
     }
 
-    /// The first rule of Whisper's vocabularies that the tokens violate: the required tokens are there, and
-    /// after the last one come the timestamps.
+    /// The first rule of Whisper's vocabularies that the tokens violate: the required tokens are
+    /// there, and after the last one come the timestamps.
     pub(crate) fn fault(&self) -> Option<String> {
         let mut seen = HashMap::new();
         for (id, text) in self.texts.iter().enumerate() {
@@ -175,8 +175,8 @@ impl Tokens {
     }
 }
 
-/// Characters of the bytes in byte-level vocabularies (GPT-2's): bytes that print as Latin-1 characters stand
-/// for themselves, the others for the characters from U+0100 on.
+/// Characters of the bytes in byte-level vocabularies (GPT-2's): bytes that print as Latin-1
+/// characters stand for themselves, the others for the characters from U+0100 on.
 const ALPHABET: [char; 256] = alphabet();
 
 const fn alphabet() -> [char; 256] {

@@ -69,8 +69,8 @@ impl RawBin {
         }
     }
 
-    /// The file, and the offset of each of its fields: sizes, filters, counts, the first and the last
-    /// tokens, and the descriptions of some tensors.
+    /// The file, and the offset of each of its fields: sizes, filters, counts, the first and the
+    /// last tokens, and the descriptions of some tensors.
     pub(crate) fn bytes_and_fields(&self) -> (Vec<u8>, Vec<usize>) {
         let mut out = self.magic.to_vec();
         let mut at = vec![0];

@@ -1,4 +1,5 @@
-//! Changes of a valid ggml file, which a few bytes describe: the whole file is too large for a fuzzer.
+//! Changes of a valid ggml file, which a few bytes describe: the whole file is too large for a
+//! fuzzer.
 
 use std::sync::LazyLock;
 
@@ -13,10 +14,10 @@ use bin::RawBin;
 static VALID: LazyLock<(Vec<u8>, Vec<usize>)> =
     LazyLock::new(|| RawBin::valid().bytes_and_fields());
 
-/// Applies changes to the valid file and reads the result. A change has two bytes that choose a field, a
-/// signed byte added to its offset, the number of bytes that are removed, the number of those that follow
-/// and are inserted, and these. A last change that is cut off ends the file at its field. Returns whether
-/// the result is a model.
+/// Applies changes to the valid file and reads the result. A change has two bytes that choose a
+/// field, a signed byte added to its offset, the number of bytes that are removed, the number of
+/// those that follow and are inserted, and these. A last change that is cut off ends the file at
+/// its field. Returns whether the result is a model.
 #[allow(dead_code, reason = "one of the tests that share this file does not call it")]
 pub(crate) fn read_case(mut changes: &[u8]) -> bool {
     let (valid, fields) = &*VALID;

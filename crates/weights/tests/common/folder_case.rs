@@ -19,8 +19,8 @@ pub(crate) fn read_everything(folder: &Path) -> bool {
     true
 }
 
-/// Reads a directory that one text describes: `config.json`, a zero byte, `tokenizer.json`, a zero byte, and
-/// the safetensors file without the length of its header, which a further zero byte ends.
+/// Reads a directory that one text describes: `config.json`, a zero byte, `tokenizer.json`, a zero
+/// byte, and the safetensors file without the length of its header, which a further zero byte ends.
 #[allow(dead_code, reason = "one of the tests that share this file does not call it")]
 pub(crate) fn read_case(bytes: &[u8]) -> bool {
     let mut parts = bytes.splitn(4, |byte| *byte == 0);

@@ -32,7 +32,8 @@ pub(super) enum Headers {
     Blocks,
 }
 
-/// A logical stream by its first packet: of audio, or of another codec whose name is known, or of none.
+/// A logical stream by its first packet: of audio, or of another codec whose name is known, or of
+/// none.
 pub(super) enum Stream {
     Audio(Codec),
     Other(&'static str),

@@ -1,7 +1,8 @@
-//! Ogg (RFC 3533): the packets of one logical stream of audio, and of those that are chained behind it.
+//! Ogg (RFC 3533): the packets of one logical stream of audio, and of those that are chained behind
+//! it.
 //!
-//! Only the packets of that stream are put together, and comments are skipped as they pass. So memory is
-//! bounded by a packet.
+//! Only the packets of that stream are put together, and comments are skipped as they pass. So
+//! memory is bounded by a packet.
 
 mod codec;
 mod page;
@@ -238,8 +239,8 @@ impl Ogg {
     }
 }
 
-/// Reads the first pages of streams that begin together, up to a page of another kind. Returns the first
-/// stream of audio.
+/// Reads the first pages of streams that begin together, up to a page of another kind. Returns the
+/// first stream of audio.
 fn begin(pages: &mut Pages, page: &mut Page) -> Result<(u32, Codec), Fault> {
     let (mut found, mut other, mut count) = (None, None, 0);
     if !page.is_first && !pages.next(page)? {

@@ -32,8 +32,8 @@ pub(super) fn walk(input: &mut Input) -> Result<Walked, String> {
     Err(format!("it has {CHUNKS} chunks, expected fewer"))
 }
 
-/// Ends the part at a place, and the outer chunk with it: bytes that are no chunk would be an error of the
-/// reader.
+/// Ends the part at a place, and the outer chunk with it: bytes that are no chunk would be an error
+/// of the reader.
 fn end(mut walked: Walked, at: u64) -> Walked {
     walked.part.end = walked.part.end.min(at);
     let size = u32::try_from(walked.part.end.saturating_sub(HEADER)).unwrap_or(u32::MAX);

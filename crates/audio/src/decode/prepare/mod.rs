@@ -1,8 +1,9 @@
-//! The part of a file that a decoder sees. Its header is walked here first, by code that allocates nothing
-//! on the file's word.
+//! The part of a file that a decoder sees. Its header is walked here first, by code that allocates
+//! nothing on the file's word.
 //!
-//! A walk finds the container and hides tags, covers and other tracks. It mends sizes that were never written
-//! or lie beyond the file's end. It refuses counts that the file cannot hold. So a library reads only the parts that lead to samples.
+//! A walk finds the container and hides tags, covers and other tracks. It mends sizes that were
+//! never written or lie beyond the file's end. It refuses counts that the file cannot hold. So a
+//! library reads only the parts that lead to samples.
 
 mod aiff;
 mod flac;

@@ -1,7 +1,8 @@
 //! MP4 (ISO/IEC 14496-12): tables and runs are checked, tracks without audio are hidden.
 //!
-//! The walk also finds the starts of tracks: encoders of AAC put samples before them, which edit lists leave
-//! out. A size of `mdat` that is open, or beyond the file's end, becomes that of the file.
+//! The walk also finds the starts of tracks: encoders of AAC put samples before them, which edit
+//! lists leave out. A size of `mdat` that is open, or beyond the file's end, becomes that of the
+//! file.
 
 use super::walked::Walked;
 use crate::decode::input::{Change, Input};
@@ -12,8 +13,8 @@ const BOXES: usize = 1 << 20;
 const TRACKS: usize = 16;
 /// Tracks of all kinds at most.
 const ALL: usize = 1_024;
-/// The most entries of a table of times, and samples of a fragment of a track. A reader walks them for each
-/// sample.
+/// The most entries of a table of times, and samples of a fragment of a track. A reader walks them
+/// for each sample.
 const ENTRIES: u64 = 1 << 18;
 /// Runs of a fragment of a track at most.
 const RUNS: u64 = 4_096;
@@ -411,7 +412,8 @@ impl Walk<'_> {
         let (flags, count) = (be32(&fields) & 0x00ff_ffff, u64::from(be32(&fields[4..])));
         let mut head = 8 + if flags & 0x1 == 0 { 0 } else { 4 };
         if flags & 0x4 != 0 {
-            // The flags of the first sample say nothing about audio. The reader takes some for others.
+            // The flags of the first sample say nothing about audio. The reader takes some for
+            // others.
             self.changes.push(Change::new(part.content + head, &[0; 4]));
             head += 4;
         }

@@ -1,6 +1,7 @@
 //! Tags before and behind audio: titles and covers, which no decoder needs.
 //!
-//! Layouts: ID3v2 (id3.org, 2.4.0 sections 3.1 and 3.4), APEv2 (wiki.hydrogenaud.io), Lyrics3v2, ID3v1.
+//! Layouts: ID3v2 (id3.org, 2.4.0 sections 3.1 and 3.4), APEv2 (wiki.hydrogenaud.io), Lyrics3v2,
+//! ID3v1.
 
 use crate::decode::input::Input;
 use std::ops::Range;
@@ -12,8 +13,8 @@ const ZEROS: u64 = 64 << 10;
 /// Bytes of the header or the footer of an APE tag.
 const APE: u64 = 32;
 
-/// The place of the first byte behind the tags at the start of a file. A tag that is longer than the file is
-/// none.
+/// The place of the first byte behind the tags at the start of a file. A tag that is longer than
+/// the file is none.
 pub(super) fn start(input: &mut Input) -> u64 {
     let mut at = 0;
     for _ in 0..TAGS {

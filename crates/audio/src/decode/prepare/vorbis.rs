@@ -1,10 +1,12 @@
-//! The setup header of Vorbis: what its codebooks would take in memory, before a decoder builds them.
+//! The setup header of Vorbis: what its codebooks would take in memory, before a decoder builds
+//! them.
 //!
-//! A header of few bits can state books of millions of values (Vorbis I specification, sections 3.2.1 and
-//! 4.2.4). The decoder builds for each book a table of its values, and a tree of blocks that are looked up by
-//! up to 8 bits of a code at a time.
+//! A header of few bits can state books of millions of values (Vorbis I specification, sections
+//! 3.2.1 and 4.2.4). The decoder builds for each book a table of its values, and a tree of blocks
+//! that are looked up by up to 8 bits of a code at a time.
 
-/// Bytes that the books of a file may take. Those of libvorbis take less than 3 MiB at each rate and quality.
+/// Bytes that the books of a file may take. Those of libvorbis take less than 3 MiB at each rate
+/// and quality.
 const MOST: u64 = 16 << 20;
 /// Bytes of an identification header.
 const IDENT: usize = 30;
@@ -17,7 +19,8 @@ const BLOCK: u64 = 320;
 ///
 /// # Errors
 ///
-/// The books take more memory than any real file needs. Faults of other kinds are the decoder's to find.
+/// The books take more memory than any real file needs. Faults of other kinds are the decoder's to
+/// find.
 pub(crate) fn check(headers: &[u8]) -> Result<(), String> {
     match setup(headers).map_or(0, |setup| Walk { bytes: setup, at: 0 }.books().bytes) {
         bytes if bytes > MOST => {
@@ -28,8 +31,8 @@ pub(crate) fn check(headers: &[u8]) -> Result<(), String> {
     }
 }
 
-/// The setup header behind its seven bytes of type and name. Headers are laced, or the identification header
-/// and the setup header follow each other.
+/// The setup header behind its seven bytes of type and name. Headers are laced, or the
+/// identification header and the setup header follow each other.
 fn setup(headers: &[u8]) -> Option<&[u8]> {
     let setup = match headers {
         [2, sizes @ ..] => {
@@ -134,8 +137,8 @@ impl Walk<'_> {
     }
 }
 
-/// Bytes of the tree of a book. A block stands for codes that are longer than its depth, of which it has at
-/// least two.
+/// Bytes of the tree of a book. A block stands for codes that are longer than its depth, of which
+/// it has at least two.
 fn tree(lengths: &[u64; 33]) -> u64 {
     let longest = lengths.iter().rposition(|count| *count > 0).unwrap_or(0);
     let step = longest.clamp(4, 8);

@@ -1,7 +1,8 @@
 //! WAV: chunks before the samples are hidden, and sizes that were never written are mended.
 //!
-//! A writer that cannot seek leaves sizes of 0, of 2^32 − 1, or those of an empty file. The samples then
-//! reach to the end of the file. RF64 and BW64 (EBU Tech 3306, ITU-R BS.2088) have sizes of 64 bits in `ds64`.
+//! A writer that cannot seek leaves sizes of 0, of 2^32 − 1, or those of an empty file. The samples
+//! then reach to the end of the file. RF64 and BW64 (EBU Tech 3306, ITU-R BS.2088) have sizes of 64
+//! bits in `ds64`.
 
 use super::walked::{CHUNKS, Walked};
 use crate::decode::input::{Change, Input};

@@ -113,8 +113,8 @@ fn usage(seconds: f64) -> Value {
     json!({"type": "duration", "seconds": seconds})
 }
 
-/// The usage of a stream, whose last event has no other form in OpenAI's API. A token of audio is a position of
-/// the encoder.
+/// The usage of a stream, whose last event has no other form in OpenAI's API. A token of audio is a
+/// position of the encoder.
 fn tokens(found: &Found) -> Value {
     let audio = (found.seconds * POSITIONS).ceil() as u64;
     let output: usize = found.segments.iter().map(|one| one.tokens.len()).sum();

@@ -2,8 +2,8 @@
 //!
 //! A field is `NAME:TYPE`, with `!` before it if it must be there. A type is one of JSON Schema's
 //! names, or several with `|` between them, with a range `[LEAST,MOST]`, or `=A,B` for one of some
-//! words, or `@NAME` for a schema of `types`. Every field may be null. `*` stands for all options of
-//! sampling.
+//! words, or `@NAME` for a schema of `types`. Every field may be null. `*` stands for all options
+//! of sampling.
 
 /// A route.
 pub(super) struct Route {

@@ -22,8 +22,8 @@ use crate::{
 /// How a text is generated and written.
 pub(super) struct Wanted {
     options: Options,
-    /// Whether the prompt is only put into the cache: a pass over it ends in one token, which is not
-    /// shown.
+    /// Whether the prompt is only put into the cache: a pass over it ends in one token, which is
+    /// not shown.
     warms: bool,
     streams: bool,
     /// Whether the ids of tokens are in the answer.

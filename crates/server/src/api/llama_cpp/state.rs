@@ -31,8 +31,9 @@ fn down(app: &App) -> Vec<Value> {
     all
 }
 
-/// `GET /health`: 200 once the models are loaded that are to be there from the start, 503 before, at
-/// the end, and if a model could not be loaded, or all its replicas were given up. `down` has those that were.
+/// `GET /health`: 200 once the models are loaded that are to be there from the start, 503 before,
+/// at the end, and if a model could not be loaded, or all its replicas were given up. `down` has
+/// those that were.
 pub(in crate::api) async fn health(State(app): State<Arc<App>>) -> Response {
     let entries = app.registry.entries();
     let mut states = entries.iter().map(|entry| entry.state());

@@ -42,7 +42,8 @@ async fn run(
     generate::embed(&context, texts, options).await
 }
 
-/// The tokens of a text, cut at its end to what the model reads. A token that ends every text stays.
+/// The tokens of a text, cut at its end to what the model reads. A token that ends every text
+/// stays.
 fn cut_text(served: &Served, text: &str) -> Result<Prompt, ApiError> {
     let (tokenizer, limit) = (served.model()?.tokenizer()?, served.model()?.longest_text());
     // text after the longest tokens is cut in any case

@@ -14,8 +14,8 @@ use crate::{
 /// The pause between two tries to submit texts while others fill the queue.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs texts to their end with `run`, those of `batch` as the queue has room for them. Adds up their
-/// tokens. Dropping it cancels them.
+/// Runs texts to their end with `run`, those of `batch` as the queue has room for them. Adds up
+/// their tokens. Dropping it cancels them.
 pub(in crate::api) async fn run_all<T, F>(
     texts: Vec<T>,
     mut batch: Batch<T>,

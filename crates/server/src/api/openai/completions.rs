@@ -121,8 +121,8 @@ impl Request {
         self.options.log_probs.filter(|_| self.echo && self.log_probs)
     }
 
-    /// Encodes the prompts and submits their texts, as far as the queue has room for them. Blocks for as
-    /// long as that takes.
+    /// Encodes the prompts and submits their texts, as far as the queue has room for them. Blocks
+    /// for as long as that takes.
     fn start(self: &Arc<Self>, context: &Context) -> Result<(Vec<Text>, Batch<Text>), ApiError> {
         let model = context.lease.model()?;
         let mut planned = Vec::with_capacity(self.prompts.len());

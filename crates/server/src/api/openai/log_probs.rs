@@ -27,8 +27,9 @@ pub(in crate::api) fn number(log_prob: f32) -> Value {
     f64::from(log_prob).max(-9999.0).into()
 }
 
-/// The `logprobs` of a completion. An offset is the number of characters of the returned text before the token. A
-/// token that goes on with a character has that character's, as in tiktoken's `decode_with_offsets`.
+/// The `logprobs` of a completion. An offset is the number of characters of the returned text
+/// before the token. A token that goes on with a character has that character's, as in tiktoken's
+/// `decode_with_offsets`.
 #[derive(Clone, Debug)]
 pub(super) struct TextLogProbs {
     tokens: Vec<String>,

@@ -39,7 +39,8 @@ fn created_at(seconds: u64) -> String {
     jiff::Timestamp::from_second(seconds).unwrap_or_default().to_string()
 }
 
-/// `GET /v1/models`: each model under each of its names, in the forms of OpenAI and Anthropic at once.
+/// `GET /v1/models`: each model under each of its names, in the forms of OpenAI and Anthropic at
+/// once.
 pub(in crate::api) async fn list(State(app): State<Arc<App>>) -> Answer<Value> {
     let mut data = Vec::new();
     for entry in app.registry.entries() {

@@ -55,8 +55,8 @@ fn cosine(one: &Embedding, other: &Embedding) -> f32 {
     one.values.iter().zip(&other.values).map(|(a, b)| a * b).sum()
 }
 
-/// The scores of all pairs, and their tokens: a reranker reads a pair at once, and embeddings of its texts have a
-/// cosine.
+/// The scores of all pairs, and their tokens: a reranker reads a pair at once, and embeddings of
+/// its texts have a cosine.
 async fn scores(
     context: &Context,
     pairs: Pairs,

@@ -23,8 +23,8 @@ pub(in crate::api) async fn reset_prefix_cache(State(app): State<Arc<App>>) {
     tracing::info!("cached prefixes are forgotten");
 }
 
-/// `POST /sleep`: unloads all models, after the requests that use them. Levels differ in what vLLM keeps in RAM; here
-/// the file is what is left.
+/// `POST /sleep`: unloads all models, after the requests that use them. Levels differ in what vLLM
+/// keeps in RAM; here the file is what is left.
 pub(in crate::api) async fn sleep(State(app): State<Arc<App>>, uri: Uri) -> Result<(), ApiError> {
     let fields = uri.query().unwrap_or_default().split('&');
     if let Some(level) = fields.filter_map(|field| field.strip_prefix("level=")).next_back()
@@ -37,7 +37,8 @@ pub(in crate::api) async fn sleep(State(app): State<Arc<App>>, uri: Uri) -> Resu
     Ok(())
 }
 
-/// `POST /wake_up`: loads the models again that `/sleep` has unloaded. Their first requests do so too.
+/// `POST /wake_up`: loads the models again that `/sleep` has unloaded. Their first requests do so
+/// too.
 pub(in crate::api) async fn wake_up(State(app): State<Arc<App>>) -> Result<(), ApiError> {
     for entry in app.sleep.end() {
         app.registry.load(&entry).await?;

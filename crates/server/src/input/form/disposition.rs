@@ -1,7 +1,7 @@
 //! The names in the header `Content-Disposition` of a part of a form (RFC 7578, RFC 6266).
 //!
-//! Clients do not agree on how a file's name is written. So a name is UTF-8 or else Latin-1, with or without
-//! quotes, with `\"` for a quote, or in the form `filename*=UTF-8''%XX` of RFC 8187.
+//! Clients do not agree on how a file's name is written. So a name is UTF-8 or else Latin-1, with
+//! or without quotes, with `\"` for a quote, or in the form `filename*=UTF-8''%XX` of RFC 8187.
 
 /// The names of a part.
 #[derive(Debug, Default, PartialEq, Eq)]

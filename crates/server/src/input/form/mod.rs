@@ -47,8 +47,8 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// Reads a form whose file has the name `file`, and the memory that it takes. A wrong form is read to
-    /// its end all the same, as many clients look for a response after their body.
+    /// Reads a form whose file has the name `file`, and the memory that it takes. A wrong form is
+    /// read to its end all the same, as many clients look for a response after their body.
     ///
     /// # Errors
     ///

@@ -17,7 +17,8 @@ pub(super) fn shown(text: &str) -> String {
 pub(super) struct Texts(Map<String, Value>);
 
 impl Texts {
-    /// Adds a text by its name: `a` is a text, `a[]` an element of a list, `a[b]` a field of an object.
+    /// Adds a text by its name: `a` is a text, `a[]` an element of a list, `a[b]` a field of an
+    /// object.
     pub(super) fn add(&mut self, name: &str, text: Vec<u8>) -> Result<(), ApiError> {
         let (base, key) = match name.strip_suffix(']').and_then(|name| name.split_once('[')) {
             Some((base, key)) => (base, Some(key)),

@@ -44,8 +44,8 @@ pub(super) const FAMILIES: &[Family] = &[
     },
 ];
 
-/// Which layers have a window. Those without one have no rotary embedding; GGUF has no files of a model in
-/// which no layer has a window.
+/// Which layers have a window. Those without one have no rotary embedding; GGUF has no files of a
+/// model in which no layer has a window.
 fn pattern(config: &Config, rope: &Rope) -> Result<Option<Value>, Error> {
     if config.layer_types()?.is_some_and(|types| !types.contains(&"sliding_attention")) {
         return Err(config.unsupported(

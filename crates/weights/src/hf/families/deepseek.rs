@@ -70,7 +70,8 @@ pub(super) const FAMILIES: &[Family] = &[Family {
     ..Family::DECODER
 }];
 
-/// Whether the weights of the chosen experts are divided by their sum, which transformers never does in V2.
+/// Whether the weights of the chosen experts are divided by their sum, which transformers never
+/// does in V2.
 fn normalised(config: &Config, _: &Rope) -> Computed {
     match config.all.flag(&["norm_topk_prob"])? {
         Some(true) if config.model_type == "deepseek_v2" => {

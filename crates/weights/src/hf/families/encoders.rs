@@ -219,8 +219,8 @@ fn nomic_context(config: &Config, _: &Rope) -> Computed {
     }
 }
 
-/// The activation of a classifier's head, which has a default in transformers' class; without a classifier
-/// the key changes nothing.
+/// The activation of a classifier's head, which has a default in transformers' class; without a
+/// classifier the key changes nothing.
 fn head_activation(config: &Config, _: &Rope) -> Computed {
     let key = "classifier_activation";
     if !config.class.ends_with("ForSequenceClassification") {

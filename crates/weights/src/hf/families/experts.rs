@@ -183,8 +183,8 @@ const GRANITE_MOE: &[Key] = &[
     }),
 ];
 
-/// Length of Llama 4's chunks of attention in all layers but each fourth; that of the context if all layers
-/// see all keys.
+/// Length of Llama 4's chunks of attention in all layers but each fourth; that of the context if
+/// all layers see all keys.
 fn chunk(config: &Config, _: &Rope) -> Result<Option<Value>, Error> {
     let length = config.all.required_size(&["attention_chunk_size"])?;
     let Some(types) = config.layer_types()? else { return some(length) };

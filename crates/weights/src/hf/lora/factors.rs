@@ -42,10 +42,11 @@ impl Factor {
     }
 }
 
-/// The factors `[rank, inputs]` and `[outputs, rank]` of a module as those of GGUF's matrices, with their names.
+/// The factors `[rank, inputs]` and `[outputs, rank]` of a module as those of GGUF's matrices, with
+/// their names.
 ///
-/// A transform of a matrix's rows is one of the rows of the second factor, and one of its columns is one of the columns
-/// of the first. One of both has no counterpart.
+/// A transform of a matrix's rows is one of the rows of the second factor, and one of its columns
+/// is one of the columns of the first. One of both has no counterpart.
 pub(super) fn placed(
     place: &Place<'_>,
     [a, b]: [Factor; 2],
@@ -78,7 +79,8 @@ pub(super) fn placed(
         let parts = transform(config, &[rank, inputs])?;
         return Ok(parts.iter().map(|part| (name(part), a.part(part), b.clone())).collect());
     }
-    // the layers of GPT-2 store their matrices transposed, the factors are those of the others (fan_in_fan_out)
+    // the layers of GPT-2 store their matrices transposed, the factors are those of the others
+    // (fan_in_fan_out)
     let transposed = View::new(&[inputs, outputs]).swapped(0, 1);
     if transform(config, &[inputs, outputs])
         .is_ok_and(|parts| matches!(&parts[..], [part] if part.views == [transposed]))

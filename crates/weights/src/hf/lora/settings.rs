@@ -16,7 +16,8 @@ const MAX_PATTERNS: usize = 10_000;
 /// The most of them that are regular expressions.
 const MAX_COMPILED: usize = 64;
 
-/// Keys that say how the factors were made or where they apply, which the file of the factors shows.
+/// Keys that say how the factors were made or where they apply, which the file of the factors
+/// shows.
 const KNOWN: &[&str] = &[
     "auto_mapping",
     "base_model_name_or_path",

@@ -179,7 +179,8 @@ impl Tokens {
         }
     }
 
-    /// Marks normal tokens of more than one word as unused, which words encoded one by one never give.
+    /// Marks normal tokens of more than one word as unused, which words encoded one by one never
+    /// give.
     fn leave_out_joined(&mut self) {
         for (text, kind) in self.texts.iter().zip(&mut self.types) {
             let joined = text.char_indices().any(|(at, c)| at > 0 && c == MARK);
@@ -303,8 +304,8 @@ fn splits_at_marks(contents: &Contents) -> bool {
     })
 }
 
-/// Whether a text that begins with a space gets none in addition: by a pre-tokenizer, which sees the
-/// space, but not by a normalizer.
+/// Whether a text that begins with a space gets none in addition: by a pre-tokenizer, which sees
+/// the space, but not by a normalizer.
 fn adds_space_once(contents: &Contents) -> bool {
     let prepends = steps(&contents.normalizer).iter().any(|step| kind(step) == "Prepend");
     adds_space(contents) && !prepends

@@ -1,5 +1,5 @@
-//! Directories of Whisper: two stacks of layers, tensors under OpenAI's names, special tokens that files
-//! have only in part.
+//! Directories of Whisper: two stacks of layers, tensors under OpenAI's names, special tokens that
+//! files have only in part.
 
 mod config;
 mod generation;

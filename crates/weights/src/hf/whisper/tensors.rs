@@ -15,7 +15,8 @@ const OUTPUT: &str = "proj_out.weight";
 /// The encoder's positions, which are a formula.
 const POSITIONS: &str = "encoder.embed_positions.weight";
 
-/// Parts of OpenAI's names, and transformers' in their place; the first that fits replaces the part.
+/// Parts of OpenAI's names, and transformers' in their place; the first that fits replaces the
+/// part.
 const PARTS: [(&str, &str); 17] = [
     (".blocks.", ".layers."),
     (".cross_attn_ln.", ".encoder_attn_layer_norm."),
@@ -81,7 +82,8 @@ pub(super) fn convert(
     }
 }
 
-/// A tensor in a type that suits its use. Vectors and positions become F32, convolutions of BF16 too.
+/// A tensor in a type that suits its use. Vectors and positions become F32, convolutions of BF16
+/// too.
 fn entry(expected: &Expected, source: &Source) -> Result<TensorEntry, Problem> {
     let fault = |fault: String| Problem::SafetensorsTensor { tensor: source.name.clone(), fault };
     let Some(dtype) = source.stored.dtype() else {

@@ -59,8 +59,8 @@ fn own_text(text: String) -> String {
     if text == NO_CAPTIONS { NO_SPEECH.to_owned() } else { text }
 }
 
-/// Adds special tokens that a file does not have: timestamps, which came with later files, or all of
-/// OpenAI's.
+/// Adds special tokens that a file does not have: timestamps, which came with later files, or all
+/// of OpenAI's.
 fn complete(tokens: &mut Tokens, rows: usize) {
     if let Some(last) = tokens.id(NO_TIMESTAMPS) {
         tokens.put_specials(last + 1, (0..TIMESTAMPS).map(timestamp).collect());

@@ -1,7 +1,8 @@
 //! The types of llama.cpp's mixtures, as its tests record them for real models.
 //!
-//! `fixtures/mixtures/*.schema` are excerpts of `tests/snapshots` of llama.cpp (MIT license; llama_cpp_python 0.3.36 on
-//! PyPI has them too): for each mixture the type of most matrices, and the matrices that have another.
+//! `fixtures/mixtures/*.schema` are excerpts of `tests/snapshots` of llama.cpp (MIT license;
+//! llama_cpp_python 0.3.36 on PyPI has them too): for each mixture the type of most matrices, and
+//! the matrices that have another.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,7 +88,8 @@ impl Snapshot {
         all
     }
 
-    /// The names of the matrices of any section, and those of dense layers, which have the base type in some.
+    /// The names of the matrices of any section, and those of dense layers, which have the base
+    /// type in some.
     fn names(&self, sections: &Sections) -> BTreeSet<String> {
         let in_sections = sections.iter().flat_map(|(.., types)| types.keys());
         let mut names: BTreeSet<String> = in_sections.map(|&name| name.to_owned()).collect();

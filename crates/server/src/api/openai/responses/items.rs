@@ -107,8 +107,8 @@ fn resolve(
     }
 }
 
-/// Adds items to messages. Reasoning belongs to the turn of the assistant in which it comes: to the message
-/// or the call after it.
+/// Adds items to messages. Reasoning belongs to the turn of the assistant in which it comes: to the
+/// message or the call after it.
 pub(super) fn read(items: &Items, messages: &mut Vec<Message>) -> Result<(), ApiError> {
     let mut reasoning = Vec::new();
     for (number, value) in items.all.iter().enumerate() {
@@ -141,7 +141,8 @@ pub(super) fn read(items: &Items, messages: &mut Vec<Message>) -> Result<(), Api
                 let input = item.string("input")?.unwrap_or_default();
                 call(&mut item, None, json!({"input": input}), &mut reasoning, messages)?;
             }
-            // calls of tools of the provider, such as a shell, from a conversation with another model
+            // calls of tools of the provider, such as a shell, from a conversation with another
+            // model
             kind if kind.ends_with("_call") && item.has("call_id") => {
                 let name = kind.trim_end_matches("_call");
                 let action = item.take("action").unwrap_or_else(|| json!({}));

@@ -21,8 +21,8 @@ pub(super) struct Request {
     pub(super) stream: bool,
     /// All items of the conversation, for the store; `None` if it is not to be stored.
     pub(super) items: Option<Vec<Item>>,
-    /// The memory of values beside those of the body, in bytes: stored items, and copies of the echo in
-    /// the response and in its events.
+    /// The memory of values beside those of the body, in bytes: stored items, and copies of the
+    /// echo in the response and in its events.
     pub(super) memory: usize,
 }
 
