@@ -204,26 +204,107 @@ mod tests {
         }
     }
 
-    /// docs/cli.md is the second level of all commands; PELTON_WRITE=1 writes it.
+    /// The options of a help, each with the lines that describe it, and the rest with gaps in their places.
+    #[cfg(feature = "gpu")]
+    fn options(help: &str) -> (Vec<String>, String) {
+        let is_head = |line: &str| line.starts_with("  -") || line.starts_with("      --");
+        let (mut options, mut rest) = (Vec::<String>::new(), String::new());
+        let mut within = false;
+        for line in help.lines().map(str::trim_end) {
+            within = is_head(line) || within && (line.is_empty() || line.starts_with("      "));
+            let to = match within {
+                true if is_head(line) => {
+                    rest.push_str(&format!("{GAP}{}\n", options.len()));
+                    options.push(String::new());
+                    options.last_mut().unwrap()
+                }
+                true => options.last_mut().unwrap(),
+                false => &mut rest,
+            };
+            to.push_str(line);
+            to.push('\n');
+        }
+        for option in &mut options {
+            option.truncate(option.trim_end().len());
+        }
+        (options, rest)
+    }
+
+    /// A line in the place of an option, before its number.
+    #[cfg(feature = "gpu")]
+    const GAP: &str = "\u{0}";
+    /// Commands from which on an option is described once, for all.
+    #[cfg(feature = "gpu")]
+    const SEVERAL: usize = 3;
+
+    /// The names of an option, which is the first word that begins with two hyphens.
+    #[cfg(feature = "gpu")]
+    fn long(option: &str) -> &str {
+        let mut words = option.split([' ', ',', '[', '=']);
+        words.find(|word| word.starts_with("--")).unwrap_or(option)
+    }
+
+    /// The second level of all commands, with options of several commands once.
+    #[cfg(feature = "gpu")]
+    fn document() -> String {
+        let helps: Vec<_> =
+            commands().into_iter().map(|name| (options(&help(&name, Level::All)), name)).collect();
+        let mut counts = std::collections::BTreeMap::<_, usize>::new();
+        for option in helps.iter().flat_map(|((options, _), _)| options) {
+            *counts.entry((long(option).to_owned(), option.clone())).or_default() += 1;
+        }
+        counts.retain(|_, count| *count >= SEVERAL);
+        let is_shared =
+            |option: &String| counts.contains_key(&(long(option).to_owned(), option.clone()));
+        let mut text = "# The command line\n\nThe help of each command, as `--help-all` shows it. Options that \
+                        three or more commands share are described [at the end](#options-of-several-commands).\n"
+            .to_owned();
+        for ((options, rest), name) in &helps {
+            text.push_str(&format!("\n## pelton {name}\n\n```text\n"));
+            let mut shared = Vec::new();
+            for line in rest.lines() {
+                let Some(number) = line.strip_prefix(GAP) else {
+                    text.push_str(line);
+                    text.push('\n');
+                    continue;
+                };
+                let option = &options[number.parse::<usize>().unwrap()];
+                match is_shared(option) {
+                    true => shared.push(format!("`{}`", long(option))),
+                    false => text.push_str(&format!("{option}\n\n")),
+                }
+            }
+            text.truncate(text.trim_end().len());
+            text.push_str("\n```\n");
+            if !shared.is_empty() {
+                text.push_str(&format!("\nShared: {}\n", shared.join(", ")));
+            }
+        }
+        text.push_str("\n## Options of several commands\n\n```text\n");
+        let shared: Vec<_> = counts.keys().map(|(_, option)| option.as_str()).collect();
+        text.push_str(&shared.join("\n\n"));
+        text.push_str("\n```\n");
+        text
+    }
+
+    /// docs/cli.md has the second level of all commands; PELTON_WRITE=1 writes it.
     #[cfg(feature = "gpu")]
     #[test]
     fn the_document_is_the_help() {
-        let mut text =
-            "# The command line\n\nThe help of each command, as `--help-all` shows it.\n"
-                .to_owned();
-        for name in commands() {
-            text.push_str(&format!("\n## pelton {name}\n\n```text\n"));
-            for line in help(&name, Level::All).lines() {
-                text.push_str(line.trim_end());
-                text.push('\n');
-            }
-            text.push_str("```\n");
-        }
+        let text = document();
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
         if std::env::var_os("PELTON_WRITE").is_some() {
             std::fs::write(path, &text).unwrap();
         }
         let found = std::fs::read_to_string(path).unwrap_or_default();
         assert!(found == text, "docs/cli.md is not the help: PELTON_WRITE=1 writes it");
+        // every option of every command is there
+        for name in commands() {
+            let section = text.split(&format!("\n## pelton {name}\n")).nth(1).unwrap();
+            let section = section.split("\n## ").next().unwrap();
+            for option in options(&help(&name, Level::All)).0 {
+                assert!(section.contains(long(&option)), "{name}: {option}");
+            }
+        }
     }
 }
