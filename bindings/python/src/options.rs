@@ -132,7 +132,9 @@ pub(crate) fn effort(name: &str, value: &Bound<'_, PyAny>) -> PyResult<EffortLev
     match value.is_instance_of::<PyString>() {
         true => {
             let text: String = value.extract()?;
-            text.parse().map_err(|error: String| Failure::input(error).raise(value.py()))
+            text.parse().map_err(|expected: String| {
+                Failure::input(format!("{name} is {text:?}, {expected}")).raise(value.py())
+            })
         }
         false => {
             let fraction: f64 = get(name, value, "a number or a text")?;
