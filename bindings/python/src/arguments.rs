@@ -9,15 +9,19 @@ use pyo3::{
     types::{PyByteArray, PyBytes, PyList, PyMemoryView, PyString, PyTuple},
 };
 
-/// The `TypeError` of an argument.
-pub(crate) fn wrong(name: &str, value: &Bound<'_, PyAny>, expected: &str) -> PyErr {
+/// A value as Python writes it, at most 80 characters.
+pub(crate) fn repr(value: &Bound<'_, PyAny>) -> String {
     let found = value.repr().map_or_else(|_| "?".to_owned(), |text| text.to_string());
-    let found = match found.char_indices().nth(80) {
+    match found.char_indices().nth(80) {
         Some((end, _)) => format!("{}…", &found[..end]),
         None => found,
-    };
+    }
+}
+
+/// The `TypeError` of an argument.
+pub(crate) fn wrong(name: &str, value: &Bound<'_, PyAny>, expected: &str) -> PyErr {
     let hint = if is_bytes(value) { "; bytes are decoded to a text first" } else { "" };
-    PyTypeError::new_err(format!("{name} is {found}, expected {expected}{hint}"))
+    PyTypeError::new_err(format!("{name} is {}, expected {expected}{hint}", repr(value)))
 }
 
 /// An argument of a type.

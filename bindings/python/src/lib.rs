@@ -22,6 +22,7 @@ mod inbox;
 mod json;
 mod live;
 mod load;
+mod load_options;
 mod measure;
 mod model;
 mod options;
@@ -43,6 +44,7 @@ use pyo3::prelude::*;
 #[pyo3(name = "_pelton")]
 fn define(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("LOAD_OPTIONS", load_options::names(module.py())?)?;
     module.add("SAMPLING_OPTIONS", options::sampling_names(module.py())?)?;
     module.add_class::<array::Array>()?;
     module.add_class::<bell::Bell>()?;

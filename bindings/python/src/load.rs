@@ -2,20 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use pelton::{
-    Device, EffortOptions, Engine, KvMemory, KvType, LoadOptions, ModelSource, Pooling,
-    cpu::SystemMemory,
-};
+use pelton::{Device, DraftSource, Engine, KvType, ModelSource, cpu::SystemMemory};
 use pelton_hub::{Cancel, Hub, Reference, Settings};
-use pyo3::{prelude::*, types::PyString};
-
-use crate::{
-    arguments,
-    error::Failure,
-    model::Model,
-    options::{effort as effort_level, speculation as speculation_word},
-    wait::on_thread,
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyString},
 };
+
+use crate::{arguments, error::Failure, load_options, model::Model, wait::on_thread};
 
 /// The share of the free memory that a model of a hub may take where its name leaves the quantization open.
 const SHARE: f64 = 0.7;
@@ -85,88 +79,37 @@ pub(crate) fn engine(device: &str, threads: Option<usize>) -> Result<Engine, Fai
 
 /// The element type of keys and values.
 pub(crate) fn kv_type(word: &str) -> Result<KvType, Failure> {
-    match word.to_ascii_lowercase().as_str() {
-        "f16" => Ok(KvType::F16),
-        "f32" => Ok(KvType::F32),
-        "q8_0" => Ok(KvType::Q8_0),
-        _ => Err(Failure::input(format!("kv is {word:?}, expected f16, f32 or q8_0"))),
-    }
-}
-
-fn pooling_word(word: &str) -> Result<Pooling, Failure> {
-    let all = [Pooling::None, Pooling::Mean, Pooling::Cls, Pooling::Last];
-    all.into_iter().find(|pooling| pooling.to_string() == word).ok_or_else(|| {
-        Failure::input(format!("pooling is {word:?}, expected none, mean, cls or last"))
-    })
+    word.parse::<KvType>().map_err(|expected| Failure::input(format!("kv is {word:?}, {expected}")))
 }
 
 /// Loads a model that generates text or embeds it.
 ///
 /// `path` is a GGUF file, a Hugging Face directory, or the name of a model of a hub, which is downloaded
-/// where it is not on this machine; None is the model within the package. See the documentation of the
-/// package for the other arguments.
+/// where it is not on this machine; None is the model within the package. The other arguments are the options of
+/// `LOAD_OPTIONS`; see the documentation of the package.
 #[pyfunction]
-#[pyo3(signature = (
-    path = None, device = "auto", context = None, *, threads = None, max_concurrent = None,
-    fit_context = false, kv = "f16", kv_bytes = None, effort = None, speculation = None,
-    draft = None, loras = None, pooling = None,
-))]
-#[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+#[pyo3(signature = (path = None, device = "auto", context = None, *, threads = None, **options))]
 pub(crate) fn load(
     py: Python<'_>,
     path: Option<&Bound<'_, PyAny>>,
     device: &str,
-    context: Option<usize>,
+    context: Option<&Bound<'_, PyAny>>,
     threads: Option<usize>,
-    max_concurrent: Option<usize>,
-    fit_context: bool,
-    kv: &str,
-    kv_bytes: Option<u64>,
-    effort: Option<&Bound<'_, PyAny>>,
-    speculation: Option<&Bound<'_, PyAny>>,
-    draft: Option<&Bound<'_, PyAny>>,
-    loras: Option<Vec<(PathBuf, f32)>>,
-    pooling: Option<&str>,
+    options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Model> {
     let place = Place::new(path)?;
-    let raise = |failure: Failure| failure.raise(py);
-    let mut options = LoadOptions::default();
-    options.context = context;
-    options.fit_context = fit_context;
-    options.max_concurrent = max_concurrent;
-    options.kv = kv_type(kv).map_err(raise)?;
-    if let Some(bytes) = kv_bytes {
-        options.kv_memory = KvMemory::Bytes(bytes);
-    }
-    options.effort = effort.map(|value| effort_of_load(value)).transpose()?.flatten();
-    if let Some(word) = speculation {
-        options.speculation = speculation_word("speculation", word)?;
-    }
-    let draft = draft.map(|path| Place::new(Some(path))).transpose()?;
-    for (path, scale) in loras.into_iter().flatten() {
-        options = options.lora(path, scale);
-    }
-    options.pooling = pooling.map(pooling_word).transpose().map_err(raise)?;
+    let mut options = load_options::read(context, options)?;
+    options.max_concurrent.get_or_insert(CONCURRENT);
     let device = device.to_owned();
     let model = on_thread(py, move |gone| {
         let engine = engine(&device, threads)?;
-        if let Some(draft) = draft {
-            options = options.draft(draft.source(gone.flag())?);
+        if let Some(DraftSource::Model(ModelSource::Path(path))) = options.draft {
+            let draft = path.into_os_string().into_string();
+            let draft = draft.map_or_else(|path| Place::Path(path.into()), Place::Word);
+            options.draft = Some(DraftSource::Model(draft.source(gone.flag())?));
         }
         let source = place.source(gone.flag())?;
-        if options.max_concurrent.is_none() {
-            options.max_concurrent = Some(CONCURRENT);
-        }
         Ok(engine.load(source, &options)?)
     })?;
     Ok(Model::new(model))
-}
-
-/// `True` for any effort with 1 as the default, or the default.
-fn effort_of_load(value: &Bound<'_, PyAny>) -> PyResult<Option<EffortOptions>> {
-    match value.extract::<bool>() {
-        Ok(true) => Ok(Some(EffortOptions::from(1.0))),
-        Ok(false) => Ok(None),
-        Err(_) => Ok(Some(EffortOptions::from(effort_level("effort", value)?))),
-    }
 }

@@ -82,12 +82,59 @@ def test_loads_that_fail(tmp_path):
         pelton.load(broken)
     with pytest.raises(pelton.InvalidInputError, match="warp"):
         pelton.load(device="warp")
-    with pytest.raises(pelton.InvalidInputError, match="context"):
-        pelton.load(context=0)
+    with pytest.raises(pelton.InvalidInputError, match="context is -1, expected a whole number"):
+        pelton.load(context=-1)
     with pytest.raises(pelton.InvalidInputError, match="kv is"):
         pelton.load(kv="f64")
     with pytest.raises(TypeError):
         pelton.load(5)
+
+
+@pytest.mark.parametrize("name", pelton.LOAD_OPTIONS)
+def test_all_options_of_a_load_are_read(name):
+    with pytest.raises(TypeError, match=rf"^{name} is <object .*>, expected "):
+        pelton.load(device="cpu", **{name: object()})
+
+
+def test_options_of_a_load(fixtures):
+    path = fixtures / "llama3/model.gguf"
+    none = dict.fromkeys(name for name in pelton.LOAD_OPTIONS if name != "context")
+    assert pelton.load(path, "cpu", 64, threads=1, **none).context == 64
+    # values of all types; those of devices change nothing on a CPU
+    several = {
+        "fit_context": False, "max_concurrent": 2, "rows": 128, "loras": [], "kv": "f32",
+        "kv_memory": "64M", "gpu_layers": 0, "host_ffn": 0, "stream_from": 64, "split": [],
+        "gpu_memory": 1 << 30, "gpu_margin": "1G", "queue_requests": 4, "queue_tokens": 4096,
+        "prefill_budget": 0.05, "target_ttft": "500ms", "target_tbt": 1, "speculation": "off",
+        "effort": False,
+    }
+    model = pelton.load(path, "cpu", 64, threads=1, **several)
+    plain = pelton.load(path, "cpu", 64, threads=1, kv="f32")
+    few = {"max_tokens": 4, "temperature": 0}
+    assert model.generate([1, 2], **few).tokens == plain.generate([1, 2], **few).tokens
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"warmth": 1}, TypeError, "load() got an unexpected keyword argument 'warmth'"),
+        ({"max_concurrent": 2.0}, TypeError, "max_concurrent is 2.0, expected a whole number from 1"),
+        ({"max_concurrent": 0}, ValueError, "max_concurrent is 0, expected a whole number from 1"),
+        ({"fit_context": 1}, TypeError, "fit_context is 1, expected true or false"),
+        ({"gpu_layers": True}, TypeError, "gpu_layers is True, expected a whole number from 0"),
+        ({"gpu_margin": "1GB"}, ValueError, "gpu_margin is '1GB', expected bytes such as"),
+        ({"host_ffn": "all"}, ValueError, "host_ffn is 'all', expected auto or a number"),
+        ({"split": [3, -1]}, ValueError, "split is -1, expected numbers of layers"),
+        ({"target_tbt": -1}, ValueError, "target_tbt is -1, expected seconds"),
+        ({"quantize": "q9"}, ValueError, "quantize is 'q9', expected one of F32"),
+        ({"speculation": "maybe"}, ValueError, "speculation is 'maybe', expected auto, off or always"),
+        ({"effort": 2}, ValueError, "effort is 2, expected a number above 0 and at most 1"),
+        ({"loras": ["a.gguf"]}, TypeError, "loras is ['a.gguf'], expected pairs of path and scale"),
+    ],
+)
+def test_options_of_a_load_that_are_refused(options, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        pelton.load(device="cpu", **options)
 
 
 def test_names_of_a_hub(tmp_path, monkeypatch):

@@ -81,6 +81,15 @@ def test_the_package_itself_is_typed():
     assert found.returncode == 0, found.stdout + found.stderr
 
 
+def test_all_options_of_a_load_are_typed():
+    import re
+
+    stub = (PACKAGE / "_pelton.pyi").read_text()
+    body = stub[stub.index("class _LoadOptions") : stub.index("class _Options")]
+    typed = re.findall(r"^    (\w+):", body, re.M)
+    assert sorted(["context", *typed]) == sorted(pelton.LOAD_OPTIONS)
+
+
 def test_all_options_are_typed():
     """The keyword arguments of the stub are the sampling options and those of the source."""
     import re

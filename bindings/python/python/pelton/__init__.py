@@ -27,6 +27,7 @@ from ._errors import (
     UnsupportedError,
 )
 from ._pelton import (
+    LOAD_OPTIONS,
     SAMPLING_OPTIONS,
     Array,
     ChatStream,
@@ -47,6 +48,7 @@ from ._pelton import (
 )
 
 __all__ = [
+    "LOAD_OPTIONS",
     "SAMPLING_OPTIONS",
     "Array",
     "AsyncStream",

@@ -7,6 +7,7 @@ from typing_extensions import Buffer, Self, Unpack
 from ._aio import AsyncStream
 
 __version__: Final[str]
+LOAD_OPTIONS: Final[tuple[str, ...]]
 SAMPLING_OPTIONS: Final[tuple[str, ...]]
 
 _Path: TypeAlias = str | os.PathLike[str]
@@ -19,6 +20,38 @@ class _Ranked(TypedDict):
     index: int
     score: float
     document: NotRequired[str]
+
+class _LoadOptions(TypedDict, total=False):
+    # with context, the same names as in LOAD_OPTIONS
+    fit_context: bool | None
+    max_concurrent: int | None
+    rows: int | None
+    pooling: Literal["mean", "cls", "last", "none"] | None
+    loras: Sequence[tuple[_Path, float]] | None
+    quantize: str | None
+    kv: Literal["f16", "f32", "q8_0"] | None
+    kv_memory: int | str | None
+    kv_bytes: int | str | None
+    kv_share: float | None
+    # devices
+    gpu_layers: int | None
+    host_experts: int | Literal["auto"] | None
+    host_ffn: int | Literal["auto"] | None
+    stream_from: int | None
+    split: Sequence[int] | str | None
+    gpu_memory: int | str | None
+    gpu_margin: int | str | None
+    # many requests; times are in seconds
+    queue_requests: int | None
+    queue_tokens: int | None
+    prefill_budget: float | str | None
+    target_ttft: float | str | None
+    target_tbt: float | str | None
+    # drafted tokens and effort
+    speculation: Literal["auto", "off", "always"] | None
+    draft: _Path | None
+    draft_head: bool | None
+    effort: bool | float | str | None
 
 class _Options(TypedDict, total=False):
     # sampling: the same names as in SAMPLING_OPTIONS
@@ -446,15 +479,7 @@ def load(
     context: int | None = None,
     *,
     threads: int | None = None,
-    max_concurrent: int | None = None,
-    fit_context: bool = False,
-    kv: Literal["f16", "f32", "q8_0"] = "f16",
-    kv_bytes: int | None = None,
-    effort: bool | float | str | None = None,
-    speculation: Literal["auto", "always", "off"] | None = None,
-    draft: _Path | None = None,
-    loras: Sequence[tuple[_Path, float]] | None = None,
-    pooling: Literal["none", "mean", "cls", "last"] | None = None,
+    **options: Unpack[_LoadOptions],
 ) -> Model: ...
 def load_speech(
     path: _Path | None = None,
