@@ -233,6 +233,9 @@ mod tests {
     /// A line in the place of an option, before its number.
     #[cfg(feature = "gpu")]
     const GAP: &str = "\u{0}";
+    /// Columns of a line of options.
+    #[cfg(feature = "gpu")]
+    const WIDTH: usize = 99;
     /// Commands from which on an option is described once, for all.
     #[cfg(feature = "gpu")]
     const SEVERAL: usize = 3;
@@ -270,15 +273,24 @@ mod tests {
                 };
                 let option = &options[number.parse::<usize>().unwrap()];
                 match is_shared(option) {
-                    true => shared.push(format!("`{}`", long(option))),
+                    true => shared.push(long(option)),
                     false => text.push_str(&format!("{option}\n\n")),
                 }
             }
             text.truncate(text.trim_end().len());
-            text.push_str("\n```\n");
             if !shared.is_empty() {
-                text.push_str(&format!("\nShared: {}\n", shared.join(", ")));
+                text.push_str("\n\nOptions of several commands:");
+                let mut width = WIDTH;
+                for name in shared {
+                    if width + name.len() > WIDTH {
+                        text.push_str("\n     ");
+                        width = 5;
+                    }
+                    text.push_str(&format!(" {name}"));
+                    width += name.len() + 1;
+                }
             }
+            text.push_str("\n```\n");
         }
         text.push_str("\n## Options of several commands\n\n```text\n");
         let shared: Vec<_> = counts.keys().map(|(_, option)| option.as_str()).collect();

@@ -256,14 +256,14 @@ fn compare_texts(
     file: &str,
     tolerance: f32,
 ) -> Vec<(String, f32)> {
-    let (mut ids, expected) = (integers(&model.path("ids.npy")), floats(model.path(file)));
-    let lengths = integers(&model.path("lengths.npy"));
+    let (mut ids, expected) = (integers(model.path("ids.npy")), floats(model.path(file)));
+    let lengths = integers(model.path("lengths.npy"));
     let width = expected.len() / lengths.len();
     let mut loaded = Loaded::new(checkpoint, backend, *lengths.iter().max().unwrap() as usize);
     assert_eq!(loaded.plan.output_width(), width);
     if file == "scores-types.npy" {
         assert_eq!(loaded.plan.token_types, 2);
-        let types = integers(&model.path("types.npy"));
+        let types = integers(model.path("types.npy"));
         assert!(types.contains(&0) && types.contains(&1), "{types:?}");
         let vocab = loaded.plan.vocab as u32;
         ids.iter_mut().zip(types).for_each(|(id, kind)| *id += kind * vocab);

@@ -112,10 +112,13 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     if conversion.tensors().all(|(tensor, dtype)| tensor.dtype == dtype) {
         let is_quantized = checkpoint.tensors().any(|tensor| !is_float(tensor.dtype));
         let found = match is_quantized {
-            true => "is quantized already, and quantized matrices keep their types",
-            false => "has no matrix whose type would change",
+            true => ": it is quantized already, and quantized matrices keep their types",
+            false => "",
         };
-        bail!("{} {found}, expected a model with matrices of F32, F16 or BF16", args.model);
+        bail!(
+            "{} has no matrix whose type would change{found}, expected a model with matrices of F32, F16 or BF16",
+            args.model
+        );
     }
     write(
         "quantizing {bar:32} {bytes} of {total_bytes}, {eta} left",

@@ -166,10 +166,10 @@ fn effort_is_scored_against_the_dense_model() {
         found["base"]["kl_divergence"]["mean"]["value"].as_f64().unwrap()
     };
     let full = score(&["--effort", "1"]);
-    let [high, low] = [score(&["--effort", "0.9"]), score(&["--effort", "0.3"])];
+    let [high, low] = [score(&["--effort", "0.9"]), score(&["--effort", "0.4"])];
     assert!(full.abs() < 1e-5 && full < high && high < low, "{full}, {high}, {low}");
     // a context that is read with effort 1 is nearer
-    let after = score(&["--effort", "0.3", "--dense-context"]);
+    let after = score(&["--effort", "0.4", "--dense-context"]);
     assert!(after < low && after > high, "{after}");
     let message = refused(&["perplexity", model, &text, "--dense-context"], 2);
     assert!(message.contains("--effort"), "{message}");

@@ -11,7 +11,7 @@ use crate::pool::Pool;
 #[derive(Debug)]
 pub(crate) enum Kept {
     /// In input-major order, and the thresholds of live inputs.
-    Lines(InputMajor, EffortCurve),
+    Lines(Box<(InputMajor, EffortCurve)>),
     /// Sorted buckets of each matrix.
     Buckets(Vec<Buckets>),
 }
@@ -55,7 +55,7 @@ impl Kept {
         };
         if weight.form() == Some(EffortForm::Nested) {
             let lines = InputMajor::new(shape.0, shape.1, rows(0), pool).ok_or_else(memory)?;
-            return Ok(Self::Lines(lines, plan.effort_curve(id)));
+            return Ok(Self::Lines(Box::new((lines, plan.effort_curve(id)))));
         }
         let sorted = |index| match bucket_parts(checkpoint, weight, index) {
             Some(parts) => Buckets::from_parts(shape, &parts, ranks, pool).map_err(|what| {

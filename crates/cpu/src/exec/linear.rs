@@ -48,7 +48,7 @@ impl<'a> Product<'a> {
         let matrix = matrix
             .map_err(|error| Error::Matrix { tensor: weight.name.clone(), what: what(error) })?;
         let order = match weights.marked(id) {
-            Some(Kept::Lines(lines, curve)) => Some(Order::Lines(lines, curve)),
+            Some(Kept::Lines(lines)) => Some(Order::Lines(&lines.0, &lines.1)),
             Some(Kept::Buckets(all)) => all.first().map(Order::Buckets),
             None => None,
         };

@@ -31,12 +31,12 @@ fn short_name(path: &Path) -> &OsStr {
     path.file_stem().unwrap_or(path.as_os_str())
 }
 
-/// Refuses two adapters of one name: no request could choose one of them.
+/// Refuses two adapters of one name: no request could choose one of them. One that is given twice adds up.
 pub(super) fn check_names(loras: &[Lora]) -> Result<(), Error> {
     let mut seen: BTreeMap<&OsStr, &Path> = BTreeMap::new();
     for Lora { path, .. } in loras {
         let name = short_name(path);
-        let Some(other) = seen.insert(name, path) else { continue };
+        let Some(other) = seen.insert(name, path).filter(|other| other != path) else { continue };
         let (name, other, path) = (name.display(), other.display(), path.display());
         let found = format!("{other} and {path}, both by the name {name:?}");
         return Err(refused(found, "adapters of different names: rename one of them".to_owned()));

@@ -102,7 +102,7 @@ impl Copy {
         fs::write(path, serde_json::to_vec(&config).unwrap()).unwrap();
         let checkpoint = Checkpoint::open(self.folder.path()).map_err(|error| error.to_string())?;
         let checkpoint = Arc::new(checkpoint);
-        let mut ids = integers(&model.path("ids.npy"));
+        let mut ids = integers(model.path("ids.npy"));
         let lengths = model.path("lengths.npy");
         if lengths.is_file() {
             ids.truncate(integers(&lengths)[0] as usize);

@@ -30,7 +30,7 @@ fn mixtures() -> Vec<(Quantize, Vec<f32>)> {
 #[test]
 fn mixtures_of_llama_cpp() {
     let path = folder().join(MODEL);
-    let (ids, exact) = (integers(&path.join("ids.npy")), floats(&path.join("logits.npy")));
+    let (ids, exact) = (integers(path.join("ids.npy")), floats(path.join("logits.npy")));
     for (to, theirs) in mixtures() {
         let checkpoint = Checkpoint::open(&path).unwrap().quantized(to, |_, _| {}).unwrap();
         let checkpoint = checkpoint.into();
@@ -61,7 +61,7 @@ fn mixtures_of_llama_cpp() {
 #[test]
 fn the_option_of_a_load() {
     let path = folder().join(MODEL);
-    let (ids, exact) = (integers(&path.join("ids.npy")), floats(&path.join("logits.npy")));
+    let (ids, exact) = (integers(path.join("ids.npy")), floats(path.join("logits.npy")));
     let (context, row) = (ids.len(), exact.len() / ids.len());
     for (to, theirs) in mixtures() {
         let options = LoadOptions::default().context(context).kv(KvType::F32).quantize(to);

@@ -66,7 +66,7 @@ fn compare(subjects: &[Subject]) {
     ] {
         let (plain, scaled) =
             (open(&folder().join(model).join("model.gguf")), open(&divided(model, parts)));
-        let ids = integers(&folder().join(model).join("ids.npy"));
+        let ids = integers(folder().join(model).join("ids.npy"));
         for subject in subjects {
             let run = |file| Loaded::new(file, subject.backend.as_ref(), ids.len()).prompt(&ids);
             let worst = difference(&run(&plain), &run(&scaled));
@@ -104,7 +104,7 @@ fn adapters_next_to_factors() {
     let adapter = target.join("next-to-factors.gguf");
     fs::write(&adapter, body.finish().unwrap()).unwrap();
 
-    let ids = integers(&folder().join("qwen2/ids.npy"));
+    let ids = integers(folder().join("qwen2/ids.npy"));
     let run = |file: &Path, adapter: Option<&Path>| {
         let options = LoadOptions::default().context(ids.len()).kv(KvType::F32);
         let options = adapter.iter().fold(options, |options, path| options.lora(*path, 1.0));
@@ -167,8 +167,8 @@ fn experts_in_tensors_of_their_own() {
     let mut body = writer.begin(Vec::new()).unwrap();
     bodies.iter().for_each(|bytes| body.write(bytes).unwrap());
     let old = Arc::new(Checkpoint::from_bytes("old", body.finish().unwrap()).unwrap());
-    let ids = integers(&model.join("ids.npy"));
-    let expected = floats(&model.join("logits.npy"));
+    let ids = integers(model.join("ids.npy"));
+    let expected = floats(model.join("logits.npy"));
     for subject in cpu() {
         let got = Loaded::new(&old, subject.backend.as_ref(), ids.len()).prompt(&ids);
         let worst = difference(&got, &expected);

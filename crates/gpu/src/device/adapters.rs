@@ -191,9 +191,9 @@ pub fn choose(number: Option<usize>) -> Result<Adapter, Error> {
     let missing = |what: String| Error::Device { device: "gpu".into(), what };
     match number {
         Some(n) if count > 0 => all.into_iter().nth(n).ok_or_else(|| {
+            let last = if count > 1 { format!(" to {}", count - 1) } else { String::new() };
             missing(format!(
-                "there is no GPU number {n}, expected 0 to {} (`pelton devices` lists them)",
-                count - 1
+                "there is no GPU number {n}, expected 0{last} (`pelton devices` lists them)"
             ))
         }),
         _ => all

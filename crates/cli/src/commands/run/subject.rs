@@ -93,6 +93,12 @@ pub(super) fn of(input: &Input<'_>) -> Result<Subject> {
     Ok(Subject::Texts { model, prompts: vec![prompt] })
 }
 
+/// Whether a word has the form of a model's name: small letters, digits and what joins them.
+fn is_like_a_name(word: &str) -> bool {
+    let is_of_names = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.:".contains(c);
+    word.len() > 3 && word.chars().all(is_of_names) && !word.ends_with(['.', ':'])
+}
+
 /// Says that a pipe is not read, beside a prompt.
 fn warn_of_pipe() {
     #[cfg(unix)]
@@ -115,7 +121,7 @@ fn split<'a>(input: &Input<'a>) -> Result<(Option<&'a str>, Option<&'a str>)> {
         (None, [model, text]) => (Some(model), Some(text)),
         (None, [word]) if has_prompt || hub::is_model(word) => (Some(word), None),
         (None, [text]) => {
-            if !text.contains(char::is_whitespace) {
+            if is_like_a_name(text) {
                 note!("{text} is the prompt: no model is known by that word");
             }
             (None, Some(text))
