@@ -209,7 +209,7 @@ fn compare_logits(subjects: &[Subject]) {
                 continue;
             }
             let (ids, expected) =
-                (integers(&ids), floats(&model.path(&format!("logits{suffix}.npy"))));
+                (integers(&ids), floats(model.path(&format!("logits{suffix}.npy"))));
             let mut loaded = Loaded::new(checkpoint, backend, ids.len());
             let vocab = expected.len() / ids.len();
             assert_eq!(loaded.plan.output_width(), vocab);
