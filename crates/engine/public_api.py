@@ -3,11 +3,12 @@
     python3 crates/engine/public_api.py           # writes the list
     python3 crates/engine/public_api.py --check   # compares it
 
-A nightly compiler is needed. Items that only the feature `unstable` has are marked with the word; all others
-are stable: they follow semantic versioning.
+The form of the JSON is that of Rust 1.95. Items that only the feature `unstable` has are marked with the word; all
+others are stable: they follow semantic versioning.
 """
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -26,9 +27,10 @@ def rustdoc(*features):
     target = ROOT / "target/api"
     options = ["--no-default-features", "--features", ",".join(features)] if features else ["--no-default-features"]
     subprocess.run(
-        ["cargo", "+nightly", "rustdoc", "--quiet", "--locked", "--package", "pelton", "--lib", "--target-dir", target,
+        ["cargo", "rustdoc", "--quiet", "--locked", "--package", "pelton", "--lib", "--target-dir", target,
          *options, "--", "-Z", "unstable-options", "--output-format", "json"],
-        cwd=ROOT, check=True,
+        # the JSON of rustdoc is unstable
+        cwd=ROOT, check=True, env={**os.environ, "RUSTC_BOOTSTRAP": "1"},
     )
     return json.loads((target / "doc/pelton.json").read_text())
 
