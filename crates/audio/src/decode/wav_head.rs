@@ -10,6 +10,10 @@ const CHUNK: u32 = 1 << 20;
 /// Chunks before the samples at most.
 const CHUNKS: usize = 64;
 
+/// Bytes from which on a size stands for none. A recorder that writes to a pipe states about 2^31
+/// or 2^32.
+const UNKNOWN: u32 = 0x7fff_0000;
+
 /// The name in errors.
 const NAME: &str = "the WAV header";
 
@@ -51,8 +55,7 @@ fn read<R: Read>(
         let size = u32::from_le_bytes(size);
         if [a, b, c, d] == *b"data" {
             let format = format.ok_or_else(|| refused("it states no format".to_owned()))?;
-            // a recorder that writes to a pipe does not know the size
-            let size = if size == 0 { u64::MAX } else { size.into() };
+            let size = if size == 0 || size >= UNKNOWN { u64::MAX } else { size.into() };
             return Ok((format, Cursor::new(Vec::new()).chain(reader.take(size))));
         }
         if size > CHUNK {

@@ -23,13 +23,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let hub = hub::open()?;
     for name in &args.names {
-        if Path::new(name).exists() {
+        let reference = hub::reference(name);
+        if reference.is_err() && Path::new(name).exists() {
             bail!(
                 "{name} is a file or folder of yours, expected the name of a downloaded model: the \
                  system's own command removes it"
             );
         }
-        let removed = hub.remove(&hub::reference(name)?).map_err(hub::explained)?;
+        let removed = hub.remove(&reference?).map_err(hub::explained)?;
         note!("{name} is removed: {} are free", output::bytes(removed.bytes));
     }
     Ok(())
