@@ -13,8 +13,9 @@ use pelton::{Device, DraftSource, LoadOptions, ModelSource};
 use pelton_hub::{Cancel, Error, Hub, Model, Part, Plan, Reference, Settings, Token};
 
 use crate::{
-    budget::Budget,
-    hints, names,
+    hints,
+    model_budget::ModelBudget,
+    names,
     output::{self, Hint, note},
     progress::Progress,
 };
@@ -99,7 +100,7 @@ pub(crate) fn localized(mut options: LoadOptions, device: Device) -> Result<Load
 fn found_or_pulled(reference: &Reference, device: Device) -> Result<Model> {
     let hub = open()?;
     let budget = budget(reference, device);
-    if let Some(model) = hub.find(reference, budget.as_ref().map(Budget::bytes)) {
+    if let Some(model) = hub.find(reference, budget.as_ref().map(ModelBudget::bytes)) {
         if let Some(reason) = &model.reason {
             say(&model.name, reason, budget.as_ref());
         }
@@ -116,21 +117,21 @@ fn found_or_pulled(reference: &Reference, device: Device) -> Result<Model> {
 /// A complete model of this machine.
 pub(crate) fn find(hub: &Hub, reference: &Reference) -> Option<Model> {
     let budget = budget(reference, Device::Auto);
-    hub.find(reference, budget.as_ref().map(Budget::bytes))
+    hub.find(reference, budget.as_ref().map(ModelBudget::bytes))
 }
 
 /// The memory for a model, where the reference leaves the quantization open.
-fn budget(reference: &Reference, device: Device) -> Option<Budget> {
+fn budget(reference: &Reference, device: Device) -> Option<ModelBudget> {
     let is_open = match reference {
         Reference::Repository(wanted) => wanted.part == Part::Any,
         Reference::Short(name) => name.repository().is_some_and(|wanted| wanted.part == Part::Any),
         Reference::Url(_) => false,
     };
-    if is_open { Budget::of(device) } else { None }
+    if is_open { ModelBudget::of(device) } else { None }
 }
 
 /// Says why these files were chosen, and which memory was counted.
-fn say(name: &str, reason: &str, budget: Option<&Budget>) {
+fn say(name: &str, reason: &str, budget: Option<&ModelBudget>) {
     match budget {
         Some(budget) => note!("{name}: {reason}; counted are {budget}"),
         None => note!("{name}: {reason}"),
@@ -147,8 +148,8 @@ pub(crate) fn plan(hub: &Hub, reference: &Reference) -> Result<Plan> {
     plan_within(hub, reference, budget(reference, Device::Auto).as_ref())
 }
 
-fn plan_within(hub: &Hub, reference: &Reference, budget: Option<&Budget>) -> Result<Plan> {
-    let plan = hub.plan(reference, budget.map(Budget::bytes), &Cancel::default());
+fn plan_within(hub: &Hub, reference: &Reference, budget: Option<&ModelBudget>) -> Result<Plan> {
+    let plan = hub.plan(reference, budget.map(ModelBudget::bytes), &Cancel::default());
     let plan = plan.map_err(explained)?;
     if let Some(reason) = plan.reason() {
         say(plan.name(), reason, budget);

@@ -5,7 +5,6 @@
 //! Results go to standard output; progress, statistics, log lines and errors to standard error. The
 //! exit code is 0, 1 for an error, 2 for wrong usage, and 130 after Ctrl-C.
 
-mod budget;
 mod chat;
 mod commands;
 mod constrain;
@@ -20,6 +19,7 @@ mod load_flags;
 mod loader;
 mod logging;
 mod model;
+mod model_budget;
 mod names;
 mod new_file;
 mod npy;

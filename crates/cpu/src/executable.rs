@@ -13,7 +13,7 @@ use pelton_weights::Checkpoint;
 use crate::accepts;
 use crate::batch::Batch;
 use crate::exec::Exec;
-use crate::memory::{Budget, State, Use, Weights, available};
+use crate::memory::{LoadBudget, State, Use, Weights, available};
 use crate::observe::{MatrixInput, Observer};
 use crate::pool::Pool;
 use crate::rates;
@@ -134,7 +134,7 @@ impl Backend for Cpu {
         limits: Limits,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Box<dyn Executable>, Error> {
-        let mut budget = Budget::of_system();
+        let mut budget = LoadBudget::of_system();
         self.load_within(&mut budget, plan, checkpoint, limits, progress)
     }
 }
@@ -149,7 +149,7 @@ impl Cpu {
 
     fn load_within(
         &self,
-        budget: &mut Budget,
+        budget: &mut LoadBudget,
         plan: Plan,
         checkpoint: Arc<Checkpoint>,
         limits: Limits,
@@ -497,7 +497,7 @@ mod tests {
         };
         let load = |available| {
             let (plan, checkpoint) = (plan(), Arc::new(spec.checkpoint()));
-            let mut budget = Budget::new(Some(available));
+            let mut budget = LoadBudget::new(Some(available));
             cpu.load_within(&mut budget, plan, checkpoint, limits.clone(), &mut |_, _| {})
         };
         let error = |available| load(available).err().unwrap().to_string();

@@ -9,11 +9,11 @@ mod embed;
 pub(crate) mod load;
 mod logits;
 mod loras;
-mod many;
 mod outline;
 mod rerank;
 mod summary;
 mod value_plans;
+mod value_requests;
 mod vocabulary;
 
 use std::{

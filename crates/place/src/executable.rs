@@ -17,7 +17,7 @@ use pelton_graph::{
 };
 
 use crate::{
-    patience::Patience,
+    backoff::Backoff,
     relayed_pass::{Missed, RelayedPass},
     stage::{Job, Stage},
     tokens::Tokens,
@@ -33,7 +33,7 @@ pub(crate) struct SplitExecutable {
     first: Option<Sender<Job>>,
     /// From the last device.
     results: Receiver<Job>,
-    patience: Patience,
+    backoff: Backoff,
     threads: Vec<JoinHandle<()>>,
     /// The passes that are not taken yet, the oldest first.
     submitted: VecDeque<Ticket>,
@@ -60,7 +60,7 @@ pub(crate) struct LoadedPart {
 }
 
 impl SplitExecutable {
-    /// Starts a thread for each part of a plan, which waits with some patience.
+    /// Starts a thread for each part of a plan, which waits with some back-off.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl SplitExecutable {
         plan: Plan,
         limits: Limits,
         parts: Vec<LoadedPart>,
-        patience: Patience,
+        backoff: Backoff,
     ) -> Result<Self, Error> {
         let threads = parts.len();
         let fail = |error: io::Error| Error::Threads { threads, error };
@@ -92,7 +92,7 @@ impl SplitExecutable {
             let is_last = i + 1 == threads;
             let LoadedPart { device, executable, reads_tokens, has_effort } = part;
             let flags = [reads_tokens, has_effort, is_last];
-            let stage = Stage::new(&device, executable, flags, Arc::clone(&tokens), patience);
+            let stage = Stage::new(&device, executable, flags, Arc::clone(&tokens), backoff);
             let (next, after) = channel();
             let own = std::mem::replace(&mut jobs, after);
             let thread = Builder::new().name(format!("pelton part {i}"));
@@ -105,7 +105,7 @@ impl SplitExecutable {
             pipeline,
             first: Some(first),
             results: jobs,
-            patience,
+            backoff,
             threads: handles,
             submitted: VecDeque::new(),
             free: Vec::new(),
@@ -199,7 +199,7 @@ impl Executable for SplitExecutable {
         }
         self.submitted.pop_front();
         let mut relayed = loop {
-            match self.patience.receive(&self.results) {
+            match self.backoff.receive(&self.results) {
                 Ok(Job::Pass(relayed) | Job::Profile { relayed, .. }) => break relayed,
                 Ok(_) => {}
                 Err(_) => return Err(ended()),

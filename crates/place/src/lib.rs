@@ -12,11 +12,11 @@
 //! [`balance()`] divides layers among devices of the same kind. [`Placement`] explains what each device has, and
 //! [`predict()`] how fast they are. Values between parts are f32 and not rounded. Parts on equal devices give the bits of the whole plan.
 
+mod backoff;
 mod balance;
 mod cut;
 mod executable;
 mod host;
-mod patience;
 mod predict;
 mod relayed_pass;
 mod split;

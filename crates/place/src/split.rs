@@ -6,9 +6,9 @@ use pelton_graph::{Backend, EffortForm, Error, Executable, Limits, Needs, Op, Pl
 use pelton_weights::Checkpoint;
 
 use crate::{
+    backoff::Backoff,
     cut::cut,
     executable::{LoadedPart, SplitExecutable},
-    patience::Patience,
 };
 
 /// Several backends, in the order in which a pass goes through them.
@@ -140,6 +140,6 @@ impl Backend for Split {
         let of_gpus = self.devices.iter().all(|device| {
             device.name() != "cpu" && device.rates_key().is_some() && !device.streams_weights()
         });
-        Ok(Box::new(SplitExecutable::new(plan, limits, loaded, Patience::new(of_gpus))?))
+        Ok(Box::new(SplitExecutable::new(plan, limits, loaded, Backoff::new(of_gpus))?))
     }
 }

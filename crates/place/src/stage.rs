@@ -11,7 +11,7 @@ use std::{
 use pelton_graph::{Error, Executable, Ticket};
 
 use crate::{
-    patience::Patience,
+    backoff::Backoff,
     relayed_pass::{Missed, RelayedPass},
     tokens::Tokens,
 };
@@ -52,7 +52,7 @@ pub(crate) struct Stage {
     has_effort: bool,
     pub(crate) is_last: bool,
     pub(crate) tokens: Arc<Tokens>,
-    patience: Patience,
+    backoff: Backoff,
     /// Passes that the device can have in flight.
     depth: usize,
     missed: Missed,
@@ -72,7 +72,7 @@ impl Stage {
         executable: Box<dyn Executable>,
         [reads_tokens, has_effort, is_last]: [bool; 3],
         tokens: Arc<Tokens>,
-        patience: Patience,
+        backoff: Backoff,
     ) -> Self {
         let (device, missed) = (device.to_owned(), Missed::default());
         let depth = executable.pipeline().depth;
@@ -84,7 +84,7 @@ impl Stage {
             has_effort,
             is_last,
             tokens,
-            patience,
+            backoff,
             depth,
             missed,
             failed,
@@ -103,7 +103,7 @@ impl Stage {
                 }
                 continue;
             }
-            let Some(own) = job.take().or_else(|| self.patience.receive(jobs).ok()) else { return };
+            let Some(own) = job.take().or_else(|| self.backoff.receive(jobs).ok()) else { return };
             match own {
                 Job::Pass(relayed) => begun = Some(self.begin(relayed)),
                 mut other => {
@@ -124,7 +124,7 @@ impl Stage {
         jobs: &Receiver<Job>,
         job: &mut Option<Job>,
     ) -> Option<Begun> {
-        let mut looks = self.patience.looks();
+        let mut looks = self.backoff.looks();
         loop {
             *job = job.take().or_else(|| jobs.try_recv().ok());
             match job.take() {
@@ -252,7 +252,7 @@ impl Stage {
         if !self.needs_tokens(relayed) {
             return Ok(None);
         }
-        let tokens = self.tokens.after(relayed.after, relayed.sampled_rows(), self.patience);
+        let tokens = self.tokens.after(relayed.after, relayed.sampled_rows(), self.backoff);
         tokens.map(Some).ok_or_else(|| {
             Error::Pass("tokens of an earlier pass, which the last device did not run".to_owned())
         })

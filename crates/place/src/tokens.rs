@@ -4,7 +4,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use pelton_graph::RECENT;
 
-use crate::patience::Patience;
+use crate::backoff::Backoff;
 
 /// The newest sampled tokens of each slot, and the number of passes whose tokens are known.
 #[derive(Debug)]
@@ -60,9 +60,9 @@ impl Tokens {
         &self,
         passes: u64,
         wanted: impl Iterator<Item = (u32, u32)>,
-        patience: Patience,
+        backoff: Backoff,
     ) -> Option<Vec<u32>> {
-        patience.wait(|| {
+        backoff.wait(|| {
             let state = self.lock();
             state.done >= passes || state.is_closed
         });

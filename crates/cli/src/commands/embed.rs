@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use pelton::{EmbedOptions, Embedding, LoadOptions, Model, Prompt};
 use serde_json::json;
 
-use super::{joined, lines::Lines, lines_or_stdin, text_of};
+use super::{joined, lines_or_stdin, stdin_lines::StdinLines, text_of};
 use crate::{
     interrupt::{EXIT_CODE, Flag, Interrupt},
     load_flags::EmbeddingFlags,
@@ -147,7 +147,7 @@ fn load(args: &Args) -> Result<Model> {
 /// Writes the embedding of each line of standard input when the line has come, so that another program can
 /// wait for it. Lines that have come meanwhile are embedded together.
 fn each_line(model: &Model, options: &EmbedOptions, stop: &Flag) -> Result<ExitCode> {
-    let lines = Lines::of_stdin(stop.clone());
+    let lines = StdinLines::of_stdin(stop.clone());
     let mut out = output::stdout();
     while let Some(first) = lines.next(true)? {
         let mut texts = vec![Prompt::from(first)];

@@ -18,12 +18,12 @@ use pelton_server::{
 };
 
 use crate::{
-    budget::Budget,
     defaults::DefaultArgs,
     hub,
     load_flags::{EmbeddingFlags, RequestFlags},
     logging,
     model::LoadArgs,
+    model_budget::ModelBudget,
     names::{BUILT_IN, BUILT_IN_SPEECH, DEMONSTRATION},
     output::{self, Hint, note},
     peers,
@@ -412,7 +412,7 @@ fn config(args: &Args) -> Result<Config> {
 
 /// Downloads for requests. A server whose user has no folder for them, as in small containers, has none.
 fn downloads() -> Option<Downloads> {
-    let budget = |device| Some(Budget::of(device)?.bytes());
+    let budget = |device| Some(ModelBudget::of(device)?.bytes());
     match hub::settings() {
         Ok(settings) => Some(Downloads { settings, budget }),
         Err(error) => {

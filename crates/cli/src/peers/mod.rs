@@ -25,9 +25,9 @@ mod walk;
 mod whisper_cli;
 
 #[cfg(test)]
-mod lines;
-#[cfg(test)]
 mod pages;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use refuse::refuse;
 pub(crate) use rewrite::rewritten;

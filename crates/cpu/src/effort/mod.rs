@@ -1,8 +1,8 @@
-//! Rows below 1: the orders in which their weights are kept (`kept.rs`), and what each row multiplies
+//! Rows below 1: the orders in which their weights are kept (`weights.rs`), and what each row multiplies
 //! (`live.rs`).
 
-mod kept;
 mod live;
+mod weights;
 
-pub(crate) use kept::{Kept, kept_bytes};
 pub(crate) use live::{Efforts, LiveInputs, Order, PRODUCTS};
+pub(crate) use weights::{EffortWeights, effort_bytes};

@@ -6,8 +6,8 @@ use arrayvec::ArrayVec;
 use pelton_graph::{Error, Limits, Linear, Op, Phase, Plan};
 
 use super::norms::{NormRow, NormWeights};
+use crate::effort::{EffortWeights, LiveInputs, Order};
 pub(super) use crate::effort::{Efforts, PRODUCTS};
-use crate::effort::{Kept, LiveInputs, Order};
 use crate::gemm::buckets::{self, BUCKET_OUTPUTS};
 use crate::gemm::input_major::{self, OUTPUT_ALIGN, Task};
 use crate::gemm::{
@@ -48,8 +48,8 @@ impl<'a> Product<'a> {
         let matrix = matrix
             .map_err(|error| Error::Matrix { tensor: weight.name.clone(), what: what(error) })?;
         let order = match weights.marked(id) {
-            Some(Kept::Lines(lines)) => Some(Order::Lines(&lines.0, &lines.1)),
-            Some(Kept::Buckets(all)) => all.first().map(Order::Buckets),
+            Some(EffortWeights::Lines(lines)) => Some(Order::Lines(&lines.0, &lines.1)),
+            Some(EffortWeights::Buckets(all)) => all.first().map(Order::Buckets),
             None => None,
         };
         let output = Output {

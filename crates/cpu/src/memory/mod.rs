@@ -2,9 +2,9 @@
 
 mod aligned;
 mod available;
-mod budget;
 mod groups;
 mod kv_cache;
+mod load_budget;
 pub(crate) mod prefetch;
 mod slot_states;
 mod state;
@@ -13,8 +13,8 @@ mod weights;
 pub(crate) use aligned::AlignedBuf;
 pub use available::SystemMemory;
 pub(crate) use available::available;
-pub(crate) use budget::{Budget, Use};
 pub(crate) use kv_cache::{BLOCK, KvCache, Stored};
+pub(crate) use load_budget::{LoadBudget, Use};
 pub(crate) use slot_states::{SlotAdapters, SlotStates};
 pub(crate) use state::{Buffers, State};
 pub use weights::packed_bytes;

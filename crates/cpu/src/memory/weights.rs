@@ -9,8 +9,8 @@ use pelton_graph::{BufferId, Error, Op, Plan, WeightId, WeightKind};
 use pelton_quant::DType;
 use pelton_weights::{Checkpoint, Tensor};
 
-use super::{Budget, Use};
-use crate::effort::{Kept, kept_bytes};
+use super::{LoadBudget, Use};
+use crate::effort::{EffortWeights, effort_bytes};
 use crate::gemm::buckets::Buckets;
 use crate::gemm::{ActivationKind, MatrixError, MatrixRef, Panels, can_pack, pack};
 use crate::isa::Isa;
@@ -34,7 +34,7 @@ enum Weight {
         stored: Matrices,
         packed: Option<Packed>,
         /// A second order of those whose rows can be below 1.
-        marked: Option<Box<Kept>>,
+        marked: Option<Box<EffortWeights>>,
     },
 }
 
@@ -170,7 +170,7 @@ impl Weights {
     /// # Errors
     /// [`Error::Effort`] if one has no such order.
     pub(crate) fn second_bytes(plan: &Plan) -> Result<u128, Error> {
-        kept_bytes(plan)
+        effort_bytes(plan)
     }
 
     /// Copies marked matrices to their second order.
@@ -182,23 +182,23 @@ impl Weights {
         &mut self,
         plan: &Plan,
         pool: &Pool,
-        budget: &mut Budget,
+        budget: &mut LoadBudget,
     ) -> Result<(), Error> {
-        budget.take(Use::Second, kept_bytes(plan)?)?;
+        budget.take(Use::Second, effort_bytes(plan)?)?;
         for (i, _) in plan.weights.iter().enumerate().filter(|(_, weight)| weight.marked) {
             let Weight::Matrices { stored, marked, .. } = &mut self.all[i] else { continue };
             let Matrices { tensor, row_bytes, first, rows, of, .. } = *stored;
             let bytes = self.checkpoint.tensor_at(tensor).bytes;
             let rows =
                 |index: usize| &bytes[(index * of + first) * row_bytes..][..rows * row_bytes];
-            let kept = Kept::new(plan, WeightId(i), &rows, &self.checkpoint, pool)?;
+            let kept = EffortWeights::new(plan, WeightId(i), &rows, &self.checkpoint, pool)?;
             *marked = Some(Box::new(kept));
         }
         Ok(())
     }
 
     /// The second order of a matrix.
-    pub(crate) fn marked(&self, id: WeightId) -> Option<&Kept> {
+    pub(crate) fn marked(&self, id: WeightId) -> Option<&EffortWeights> {
         match &self.all[id.0] {
             Weight::Matrices { marked, .. } => marked.as_deref(),
             Weight::Floats(_) => None,
@@ -208,15 +208,15 @@ impl Weights {
     /// The sorted buckets of matrices, if that is their second order.
     pub(crate) fn sorted(&self, id: WeightId) -> Option<&[Buckets]> {
         match self.marked(id)? {
-            Kept::Buckets(all) => Some(all),
-            Kept::Lines(..) => None,
+            EffortWeights::Buckets(all) => Some(all),
+            EffortWeights::Lines(..) => None,
         }
     }
 
     /// Keeps the rows of marked matrices too, if there is memory for both orders and for copies of all other matrices:
     /// full rows then run as in a load without marks. Else many rows read the file, and few the order for
     /// efforts below 1. No row is full where some ranks of buckets alone are kept.
-    pub(crate) fn keep_rows(&mut self, plan: &Plan, budget: &mut Budget) {
+    pub(crate) fn keep_rows(&mut self, plan: &Plan, budget: &mut LoadBudget) {
         let marked = plan.weights.iter().filter(|weight| weight.marked);
         let bytes = marked.filter_map(|weight| weight.dtype.bytes_of(weight.len()));
         let bytes = bytes.map(|bytes| bytes as u128).sum();
@@ -233,7 +233,7 @@ impl Weights {
     /// Copies the matrices that steps multiply with into large pages, if the instruction set has kernels
     /// for packed rows and there is memory: block formats in panels, F32, F16 and BF16 as they are.
     /// Otherwise they stay in the file.
-    pub(crate) fn pack(&mut self, plan: &Plan, pool: &Pool, isa: Isa, budget: &mut Budget) {
+    pub(crate) fn pack(&mut self, plan: &Plan, pool: &Pool, isa: Isa, budget: &mut LoadBudget) {
         let Some(panels) = Panels::of(isa) else {
             return;
         };
@@ -250,7 +250,7 @@ impl Weights {
         pool: &Pool,
         panels: Option<Panels>,
         wanted: impl Fn(DType, usize) -> bool,
-        budget: &mut Budget,
+        budget: &mut LoadBudget,
     ) {
         let copies: Vec<bool> = (self.all.iter().zip(&plan.weights).zip(multiplied(plan)))
             .map(|((weight, of), multiplied)| match weight {

@@ -3,7 +3,7 @@
 use pelton_graph::OutputKind;
 use web_time::Instant;
 
-use super::{Model, many::Common};
+use super::{Model, value_requests::Common};
 use crate::{
     Error,
     api::{Client, LogitRows, Prompt, RequestHandle},

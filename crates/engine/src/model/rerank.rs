@@ -6,7 +6,7 @@ use pelton_graph::OutputKind;
 use pelton_tokenizer::Special;
 use web_time::Instant;
 
-use super::{Model, many::Text};
+use super::{Model, value_requests::Text};
 use crate::{
     Error,
     api::{Prompt, RequestHandle, RerankOptions, RerankQuery, Score},

@@ -208,7 +208,7 @@ fn products() -> Vec<(String, KernelSource)> {
 
     use crate::{
         kernels::{
-            matmul::{DECODE, Matmul},
+            cores_matmul::{CoresMatmul, DECODE},
             matvec::{MatVec, Tuning},
             matvec_rows::MatVecRows,
         },
@@ -268,7 +268,7 @@ fn products() -> Vec<(String, KernelSource)> {
             }
             if layout.dtype != DType::F32 && pick != Pick::Ids {
                 let (splits, slab_rows) = (1, 0);
-                let product = Matmul {
+                let product = CoresMatmul {
                     layout,
                     k,
                     rows,

@@ -8,7 +8,7 @@ use pelton_graph::{Error, Gating, LOWER_HALF};
 use crate::{
     device::{Capabilities, KernelSource},
     kernels::{attention::SlicedHeads, template},
-    weights::{LANES, Lines, OUTPUTS, WORDS, places},
+    weights::{InputMajorLayout, LANES, OUTPUTS, WORDS, places},
 };
 
 /// Threads that multiply a slice, and groups of them that take lines in turn. A workgroup has so many, or those
@@ -35,7 +35,7 @@ const LEAST_OUTPUTS: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Side {
     /// The matrix.
-    pub(crate) lines: Lines,
+    pub(crate) lines: InputMajorLayout,
     /// Whether a bias is added.
     pub(crate) bias: bool,
     /// The first of the rows' words in the buffer of live inputs, less the place of the product. It may be negative, and
@@ -87,8 +87,8 @@ pub(crate) struct GatedSums {
 }
 
 impl LiveProduct {
-    fn lines(&self) -> Lines {
-        const NONE: Lines = Lines { rows: 1, cols: 32 };
+    fn lines(&self) -> InputMajorLayout {
+        const NONE: InputMajorLayout = InputMajorLayout { rows: 1, cols: 32 };
         self.sides.first().map_or(NONE, |side| side.lines)
     }
 
@@ -169,7 +169,7 @@ impl LiveProduct {
     /// The matrices, with their first tiles and the words of a lane at which their sections begin.
     fn contexts(&self) -> Vec<Value> {
         let (mut first, loaded) = (0, 4 * WORDS);
-        let lines: Vec<Lines> = self.sides.iter().map(|side| side.lines).collect();
+        let lines: Vec<InputMajorLayout> = self.sides.iter().map(|side| side.lines).collect();
         let context = |(side, place): (&Side, usize)| {
             let sections = side.lines.sections();
             let [lines, lower, scales, norms] =
@@ -302,7 +302,7 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     let mut all = Vec::new();
     for subgroup in [4, 8, 32, 64] {
         let capabilities = crate::testing::capabilities(subgroup);
-        for product in tests::products(Lines { rows: 1040, cols: 1280 }) {
+        for product in tests::products(InputMajorLayout { rows: 1040, cols: 1280 }) {
             for source in [product.product_source(&capabilities), product.sum_source()] {
                 all.push((format!("{product:?}"), source.unwrap()));
             }

@@ -1,5 +1,5 @@
 {# Partial sums of the products of rows below 1 with matrices in input-major order
-   (weights/lines.rs): an input is multiplied if the bits of its score |a| · ‖W‖ are at least those of the row's
+   (weights/input_major_layout.rs): an input is multiplied if the bits of its score |a| · ‖W‖ are at least those of the row's
    word for the matrix, where a = x or norm(x), or a gated product whose partial sums are added here. The results
    are made by live_sums.wgsl.
    A workgroup has a tile of outputs and a slice of inputs; with `on_grid` off all slices, one after the other. It

@@ -2,12 +2,12 @@
 
 pub(crate) mod attention;
 pub(crate) mod copy_pages;
+pub(crate) mod cores_matmul;
 pub(crate) mod experts;
 pub(crate) mod live_product;
-pub(crate) mod matmul;
 pub(crate) mod matvec;
 pub(crate) mod matvec_rows;
-pub(crate) mod rank;
+pub(crate) mod ranking;
 pub(crate) mod recurrent;
 pub(crate) mod rope_store;
 pub(crate) mod row_ops;

@@ -12,8 +12,8 @@ use crate::{
     device::{Capabilities, Device, counted},
     kernels::{
         attention::Attention,
+        cores_matmul::{DECODE, ROOM, decode_few, decode_splits, prompt_splits},
         experts::Sort,
-        matmul::{DECODE, ROOM, decode_few, decode_splits, prompt_splits},
         recurrent::GatedDelta,
         tiled_matmul::{FEW_ROWS, ThreadTile, splits},
         to_f16::padded,

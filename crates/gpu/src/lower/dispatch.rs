@@ -8,8 +8,8 @@
 //! | decoding, 1 | `matvec.wgsl` |
 //! | decoding, 2, and 3 or 4 | `matvec.wgsl`, one reading of the weights for 2 or 4 rows |
 //! | decoding, 5 to 8 and 9 to 16 | `to_q8.wgsl` quantizes the activations once; `matvec_rows.wgsl` multiplies 8 or 16 rows for each reading of the weights |
-//! | decoding, more | with matrix cores `to_f16.wgsl` and `matmul.wgsl` with K splits; else `matvec_rows.wgsl`, 16 rows at a time |
-//! | prompt, or rows of both | with matrix cores `to_f16.wgsl` and `matmul.wgsl`, with K splits that depend on the matrix alone; else `to_q8.wgsl` and `tiled_matmul.wgsl` |
+//! | decoding, more | with matrix cores `to_f16.wgsl` and `cores_matmul.wgsl` with K splits; else `matvec_rows.wgsl`, 16 rows at a time |
+//! | prompt, or rows of both | with matrix cores `to_f16.wgsl` and `cores_matmul.wgsl`, with K splits that depend on the matrix alone; else `to_q8.wgsl` and `tiled_matmul.wgsl` |
 //!
 //! Weights in floats use `matvec.wgsl` in place of `matvec_rows.wgsl`, and `tiled_matmul.wgsl`
 //! without `to_q8.wgsl`. Weights in F32 never run on matrix cores, where they would lose 16 bits. A
@@ -26,7 +26,7 @@ use pelton_graph::Phase;
 
 use crate::{
     device::Kernel,
-    kernels::{attention::Attention, experts::Sort, matmul::Tile, tiled_matmul::ThreadTile},
+    kernels::{attention::Attention, cores_matmul::Tile, experts::Sort, tiled_matmul::ThreadTile},
 };
 
 /// Maximum rows of a decoding pass in which each row has the bits that it has alone, on a GPU with

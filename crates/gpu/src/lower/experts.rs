@@ -5,8 +5,8 @@ use pelton_graph::{Error, ExpertLinear, Gating, Route as RouteOp, WeightId};
 use crate::{
     device::BufferList,
     kernels::{
+        cores_matmul::{CoresMatmul, DECODE},
         experts::{Experts, Pick, Route, Sort},
-        matmul::{DECODE, Matmul},
         matvec::{MatVec, Tuning},
         matvec_rows::MatVecRows,
         row_ops::{GluOutput, RowOp},
@@ -412,7 +412,7 @@ impl<'a> Lowering<'a> {
         grid: Grid,
     ) -> Result<Dispatch, Error> {
         let rows = self.loaded.plan.weight(product.weight).rows;
-        let matmul = Matmul {
+        let matmul = CoresMatmul {
             layout: matrix.layout,
             k: matrix.row_len,
             rows,

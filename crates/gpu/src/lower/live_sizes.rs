@@ -4,8 +4,8 @@ use pelton_graph::{EffortCurve, Gating, Linear, Norm, Op, Plan, Step, WeightId};
 
 use crate::{
     kernels::live_product::{GRID_ROWS, LiveProduct, Side},
-    lower::neighbours::read_once,
-    weights::{groups_of, lines_of},
+    lower::handoff::read_once,
+    weights::{groups_of, input_major_layout_of},
 };
 
 /// The matrices of a step's products, the norm before them, and whether they are a gate and its value.
@@ -70,7 +70,7 @@ impl<'a> StepProducts<'a> {
             let [lives_at, _] = lives_at(linear.weight);
             // a matrix may come before the first of its group
             let lives_at = (rows_at[0] + lives_at).wrapping_sub(first) as u32;
-            let lines = lines_of(plan.weight(linear.weight))?;
+            let lines = input_major_layout_of(plan.weight(linear.weight))?;
             Some(Side { lines, bias: linear.bias.is_some(), lives_at })
         };
         LiveProduct {

@@ -7,7 +7,7 @@ use crate::{
     lower::{
         buffers::{Cache, Inputs, Scratch},
         dispatch::RowClass,
-        neighbours::MatrixOnCores,
+        handoff::MatrixOnCores,
         operand::Operand,
         site::Site,
     },

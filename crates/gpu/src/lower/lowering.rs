@@ -7,10 +7,10 @@ use crate::{
     kernels::row_ops::RowOp,
     lower::{
         dispatch::{Bound, Dispatch, Grid, RowClass, When},
+        handoff::{Handoff, activation_after, handoffs},
         kernel_cache::KernelCache,
         live_sizes::StepProducts,
         loaded::Loaded,
-        neighbours::{Neighbours, activation_after, neighbours},
         operand::Operand,
         options::Options,
         projection::{NormedProjections, Projection},
@@ -22,8 +22,8 @@ use crate::{
 pub(crate) struct Lowering<'a> {
     pub(super) loaded: &'a Loaded<'a>,
     pub(super) options: Options,
-    /// The neighbours of each step in decoding passes on matrix cores.
-    neighbours: Vec<Neighbours>,
+    /// The handoffs of each step in decoding passes on matrix cores.
+    handoffs: Vec<Handoff>,
     kernels: &'a mut KernelCache,
 }
 
@@ -33,8 +33,8 @@ impl<'a> Lowering<'a> {
         options: Options,
         kernels: &'a mut KernelCache,
     ) -> Self {
-        let neighbours = neighbours(loaded.plan, &|id| loaded.on_cores(id));
-        Self { loaded, options, neighbours, kernels }
+        let handoffs = handoffs(loaded.plan, &|id| loaded.on_cores(id));
+        Self { loaded, options, handoffs, kernels }
     }
 
     /// The dispatches of each step for passes of a row class. A pass that is `alone` has a single row,
@@ -61,10 +61,10 @@ impl<'a> Lowering<'a> {
                 if i > 0 && self.applied(i - 1, class).is_some() {
                     return Ok(Vec::new());
                 }
-                let neighbours = if on_cores { self.neighbours[i] } else { Neighbours::default() };
+                let handoff = if on_cores { self.handoffs[i] } else { Handoff::default() };
                 let tuning = self.options.tunings.of(i);
                 let activation = self.applied(i, class);
-                self.step(Site { step, class, alone, tuning, activation, neighbours })
+                self.step(Site { step, class, alone, tuning, activation, handoff })
             })
             .collect()
     }

@@ -9,7 +9,7 @@
 //! | step | an op of the plan with its buffers |
 //! | row class | the phase and range of rows that a list of dispatches is for; `alone` is one selected row |
 //! | site | a step, and the passes for which it is lowered |
-//! | neighbours | the values in scratch memory that a step of a decoding pass finds and leaves |
+//! | handoff | the values in scratch memory that a step of a decoding pass finds and leaves |
 //! | dispatch, call | one launch of a kernel with its bindings, made at load; a step has one or more |
 //! | buffer list | the buffers of a dispatch by the names of the kernel's bindings |
 //! | grid | the workgroups of a dispatch, as a function of the pass |
@@ -21,7 +21,7 @@
 //! | K split | a range of the inputs of a product, whose partial sums are added in order |
 //! | tile | the rows and outputs that a workgroup or a thread computes together |
 //! | inputs | the buffers that the host writes for each pass |
-//! | scratch | memory in which the dispatches of one step, or of neighbours, pass values to each other |
+//! | scratch | memory in which the dispatches of one step, or of two that follow each other, pass values to each other |
 //! | halves | activations in 16 bits, for matrix cores |
 //! | tuning | the part of a launch shape that autotuning chooses |
 //! | phase | a kernel as a part of a persistent kernel |
@@ -37,21 +37,21 @@ pub(crate) mod choices;
 pub(crate) mod dispatch;
 mod effort;
 mod experts;
+mod handoff;
 pub(crate) mod kernel_cache;
+mod linear;
+mod linear_cores_decode;
+mod linear_cores_prompt;
+mod linear_tiled;
 mod live_sizes;
 pub(crate) mod loaded;
 pub(crate) mod lowering;
-mod matmul;
-mod neighbours;
 mod operand;
 pub(crate) mod options;
-mod products;
 mod projection;
-mod prompt_matmul;
 mod recurrent;
 mod rows;
 mod site;
-mod tiled_matmul;
 pub(crate) mod timestamps;
 
 pub(crate) use buffers::{Cache, Inputs, Scratch};

@@ -4,7 +4,7 @@ use pelton_graph::{Activation, Step};
 
 use crate::{
     kernels::matvec::Tuning,
-    lower::{dispatch::RowClass, neighbours::Neighbours},
+    lower::{dispatch::RowClass, handoff::Handoff},
 };
 
 /// A step, and the passes for which it is lowered.
@@ -21,7 +21,7 @@ pub(super) struct Site<'s> {
     /// The function of the next step, which the step's product applies to its result.
     pub(super) activation: Option<Activation>,
     /// The values in scratch memory that the step finds and leaves.
-    pub(super) neighbours: Neighbours,
+    pub(super) handoff: Handoff,
 }
 
 impl Site<'_> {
@@ -29,7 +29,7 @@ impl Site<'_> {
     pub(super) fn few_rows(self) -> Self {
         match self.class {
             RowClass::ThirtyTwo | RowClass::Many => {
-                Self { class: RowClass::Sixteen, neighbours: Neighbours::default(), ..self }
+                Self { class: RowClass::Sixteen, handoff: Handoff::default(), ..self }
             }
             _ => self,
         }

@@ -11,9 +11,9 @@ use pelton_sampling::Sampled;
 use self::{
     guess::Guesses,
     host::Host,
-    kept::{Replay, Run},
     lowered::{Lowered, allocate_buffers, rotations},
     partner::{Copies, Own, Pair},
+    replay_data::{Replay, Run},
     shape::{PassShape, PassWords, Written, row_words, wanted_logits},
 };
 use crate::{
@@ -21,8 +21,8 @@ use crate::{
     kernels::{
         attention::tiles,
         copy_pages::PageCopies,
-        matmul::ROOM,
-        rank::Ranks,
+        cores_matmul::ROOM,
+        ranking::RankingKernels,
         sample::{Sample, SampleBuffers, SampleCall},
     },
     lower::{
@@ -47,14 +47,14 @@ mod break_even;
 mod copies;
 mod guess;
 mod host;
-mod kept;
+mod host_passes;
 mod lowered;
 mod partner;
-mod parts;
 mod profiled;
-mod ranked;
+mod ranking;
 mod record;
 mod replay;
+mod replay_data;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -74,7 +74,7 @@ pub(super) struct GpuExecutable {
     tables: PageTables,
     sample: Sample,
     /// The rankings of a plan with an encoder.
-    ranks: Option<Ranks>,
+    ranks: Option<RankingKernels>,
     /// The passes that may come.
     guesses: Guesses,
     in_flight: InFlight,
@@ -170,7 +170,7 @@ impl GpuExecutable {
         let ranks = match plan.encoder {
             Some(_) => {
                 let sizes = [plan.output_width(), limits.tokens.min(plan.output_width())];
-                Some(Ranks::new(&device, logits, sizes, limits.wants)?)
+                Some(RankingKernels::new(&device, logits, sizes, limits.wants)?)
             }
             None => None,
         };

@@ -6,7 +6,7 @@ use pelton_graph::{
 
 use crate::{
     device::{Device, Outbox},
-    kernels::{attention::Attention, rank::Ranks, rope_store::stored_bytes, sample},
+    kernels::{attention::Attention, ranking::RankingKernels, rope_store::stored_bytes, sample},
     lower::{Cache, Inputs, Scratch, buffers::table_pages},
     run::in_flight::{DEPTH, InFlight},
     weights::{STAGING_BYTES, resident_bytes, streamed_bytes},
@@ -225,7 +225,7 @@ fn results_bytes(plan: &Plan, limits: &Limits) -> Result<u64, Error> {
     let width = plan.output_width();
     let (sampling, samples) = sample::bytes(width, limits.tokens, limits.wants, limits.bias)?;
     let ranks = match plan.encoder {
-        Some(_) => Ranks::bytes([width, limits.tokens.min(width)], limits.wants),
+        Some(_) => RankingKernels::bytes([width, limits.tokens.min(width)], limits.wants),
         None => 0,
     };
     let (logits, hidden) = (logits_len(plan, limits), hidden_len(plan, limits));

@@ -8,11 +8,11 @@ use std::{sync::Arc, time::Instant};
 use pelton_graph::Error;
 use pelton_quant::DType;
 
-pub use crate::kernels::matmul::Tile;
+pub use crate::kernels::cores_matmul::Tile;
 use crate::{
     device::{Adapter, Checks, Device, Kernel},
     kernels::{
-        matmul::{Matmul, ROOM},
+        cores_matmul::{CoresMatmul, ROOM},
         to_f16::{ToF16, padded},
     },
     weights::Layout,
@@ -44,7 +44,7 @@ pub struct Bench {
 #[derive(Debug)]
 pub struct BenchProduct {
     device: Arc<Device>,
-    matmul: Matmul,
+    matmul: CoresMatmul,
     batch: usize,
     activations: wgpu::Buffer,
     y: wgpu::Buffer,
@@ -94,7 +94,7 @@ impl Bench {
             )));
         }
         let layout = Layout::of(dtype);
-        let matmul = Matmul {
+        let matmul = CoresMatmul {
             layout,
             k,
             rows,
@@ -153,7 +153,8 @@ impl BenchProduct {
     /// Compiles the kernel for a tile and a number of K splits, whose partial sums it leaves.
     pub fn by(&self, tile: &Tile, splits: usize) -> Result<Tiled<'_>, Error> {
         let [x, y, _] = tile.groups(self.batch, self.matmul.rows);
-        let matmul = Matmul { splits, slab_rows: self.batch.next_multiple_of(ROOM), ..self.matmul };
+        let matmul =
+            CoresMatmul { splits, slab_rows: self.batch.next_multiple_of(ROOM), ..self.matmul };
         let kernel = matmul.kernel(&self.device, tile)?;
         Ok(Tiled { product: self, kernel, groups: [x, y, splits as u32] })
     }

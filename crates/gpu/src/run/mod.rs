@@ -5,8 +5,8 @@
 //! later calls unless the GPU is lost.
 
 mod accept;
-pub(crate) mod awake;
 pub(crate) mod bandwidth;
+pub(crate) mod clock_keeper;
 pub(crate) mod executable;
 mod gpu;
 mod in_flight;

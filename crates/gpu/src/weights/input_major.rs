@@ -4,7 +4,7 @@ use pelton_graph::{Error, Linear, Op, Plan, Weight, WeightId};
 
 use crate::{
     device::Device,
-    weights::lines::{ALIGNMENT, Lines},
+    weights::input_major_layout::{ALIGNMENT, InputMajorLayout},
 };
 
 /// The most matrices of one product.
@@ -21,7 +21,8 @@ pub(crate) struct InputMajor {
 impl InputMajor {
     /// The buffer of some matrices, without its content.
     pub(super) fn new(device: &Device, plan: &Plan, weights: Vec<WeightId>) -> Result<Self, Error> {
-        let lines: Vec<Lines> = weights.iter().filter_map(|id| lines(plan, *id)).collect();
+        let lines: Vec<InputMajorLayout> =
+            weights.iter().filter_map(|id| lines(plan, *id)).collect();
         let bytes = places(&lines).1 as u64;
         let name = &plan.weight(weights[0]).name;
         if bytes > device.capabilities.binding_bytes {
@@ -41,7 +42,7 @@ impl InputMajor {
 }
 
 /// The first byte of each of some matrices in one buffer, and the end.
-pub(crate) fn places(all: &[Lines]) -> (Vec<usize>, usize) {
+pub(crate) fn places(all: &[InputMajorLayout]) -> (Vec<usize>, usize) {
     let mut end = 0;
     let firsts = all.iter().map(|lines| {
         let first = end;
@@ -51,8 +52,8 @@ pub(crate) fn places(all: &[Lines]) -> (Vec<usize>, usize) {
     (firsts.collect(), end)
 }
 
-fn lines(plan: &Plan, id: WeightId) -> Option<Lines> {
-    lines_of(plan.weight(id))
+fn lines(plan: &Plan, id: WeightId) -> Option<InputMajorLayout> {
+    input_major_layout_of(plan.weight(id))
 }
 
 /// The matrices in input-major order that a step multiplies together: up to three, of a gate and its value both
@@ -91,15 +92,15 @@ pub(super) fn all_groups(plan: &Plan) -> Vec<Vec<WeightId>> {
 }
 
 /// The lines of a weight; `None` if all its rows run densely.
-pub(crate) fn lines_of(weight: &Weight) -> Option<Lines> {
-    let lines = || Lines::new(weight.dtype, weight.rows, weight.row_len);
+pub(crate) fn input_major_layout_of(weight: &Weight) -> Option<InputMajorLayout> {
+    let lines = || InputMajorLayout::new(weight.dtype, weight.rows, weight.row_len);
     weight.marked.then(lines).flatten()
 }
 
 /// Bytes of all weights in input-major order.
 pub(super) fn resident_bytes(plan: &Plan) -> u64 {
     let bytes = |group: Vec<WeightId>| {
-        let lines: Vec<Lines> = group.iter().filter_map(|id| lines(plan, *id)).collect();
+        let lines: Vec<InputMajorLayout> = group.iter().filter_map(|id| lines(plan, *id)).collect();
         places(&lines).1 as u64
     };
     all_groups(plan).into_iter().map(bytes).fold(0, u64::saturating_add)

@@ -5,8 +5,8 @@
 //! matrix whose planes exceed a binding is cut into shards by rows.
 
 mod input_major;
+mod input_major_layout;
 mod layout;
-mod lines;
 mod matrix;
 mod ring;
 mod shards;
@@ -15,9 +15,9 @@ mod source;
 mod stream;
 mod upload;
 
-pub(crate) use input_major::{groups_of, lines_of, places};
+pub(crate) use input_major::{groups_of, input_major_layout_of, places};
+pub(crate) use input_major_layout::{InputMajorLayout, LANES, OUTPUTS, WORDS};
 pub(crate) use layout::Layout;
-pub(crate) use lines::{LANES, Lines, OUTPUTS, WORDS};
 pub(crate) use matrix::{Matrix, Shard};
 pub(crate) use ring::STAGING_BYTES;
 pub(crate) use shared::{SharedMatrices, Sources};

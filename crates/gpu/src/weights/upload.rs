@@ -9,7 +9,7 @@ use crate::{
     device::Device,
     weights::{
         Sources,
-        input_major::{self, InputMajor, all_groups, lines_of, places},
+        input_major::{self, InputMajor, all_groups, input_major_layout_of, places},
         matrix::Matrix,
         ring::{Chunk, Origin, Ring, STAGING_BYTES},
         shards::{matrix_bytes, new_matrix},
@@ -226,7 +226,7 @@ impl<'a> Upload<'a> {
         for group in all_groups(plan) {
             let weights = || group.iter().map(|id| plan.weight(*id));
             // a weight without such an order is in no group
-            let lines: Vec<_> = weights().filter_map(lines_of).collect();
+            let lines: Vec<_> = weights().filter_map(input_major_layout_of).collect();
             let joined = InputMajor::new(self.device, plan, group.clone())?;
             for ((weight, lines), first) in weights().zip(&lines).zip(places(&lines).0) {
                 let rows = Source::new(weight, weight.tensor(checkpoint)?.bytes)?.all()?;

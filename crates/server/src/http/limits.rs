@@ -37,7 +37,7 @@ impl Bucket {
 }
 
 #[derive(Debug)]
-struct Buckets {
+struct TokenBuckets {
     requests: Option<Bucket>,
     tokens: Option<Bucket>,
 }
@@ -45,7 +45,7 @@ struct Buckets {
 /// The limits of one key, and what it has used of them.
 #[derive(Debug)]
 pub(crate) struct KeyLimits {
-    buckets: Mutex<Buckets>,
+    buckets: Mutex<TokenBuckets>,
     concurrent: Option<u32>,
     running: AtomicU32,
 }
@@ -59,7 +59,7 @@ impl KeyLimits {
         let now = Instant::now();
         let bucket = |limit: Option<u32>| limit.map(|limit| Bucket::new(limit, now));
         Self {
-            buckets: Mutex::new(Buckets {
+            buckets: Mutex::new(TokenBuckets {
                 requests: bucket(limits.requests_per_minute),
                 tokens: bucket(limits.tokens_per_minute),
             }),

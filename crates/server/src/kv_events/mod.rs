@@ -7,7 +7,7 @@
 //! The protocol is our own code, in 300 lines: the crate `zeromq` 0.7 reserves as many bytes as a
 //! peer's frame claims to have. A frame that claimed 2⁴⁶ bytes ended a process with its PUB socket.
 
-mod kept;
+mod history;
 mod message;
 mod sockets;
 mod zmtp;
@@ -24,7 +24,7 @@ use tokio::{
     sync::{broadcast, mpsc},
 };
 
-use kept::{Kept, Message};
+use history::{History, Message};
 pub(crate) use message::Names;
 use message::payload;
 
@@ -83,12 +83,12 @@ impl Publisher {
     pub(crate) fn start(listeners: Listeners, pod: String, names: Names) -> Self {
         let (batches, received) = mpsc::unbounded_channel();
         let (published, _) = broadcast::channel(BEHIND_MAX);
-        let kept = Arc::new(Mutex::new(Kept::default()));
+        let history = Arc::new(Mutex::new(History::default()));
         if let Some(replay) = listeners.replay {
-            tokio::spawn(sockets::replay(replay, Arc::clone(&kept)));
+            tokio::spawn(sockets::replay(replay, Arc::clone(&history)));
         }
         tokio::spawn(sockets::publish(listeners.publish, published.clone()));
-        tokio::spawn(number(received, pod, names, kept, published));
+        tokio::spawn(number(received, pod, names, history, published));
         Self { batches }
     }
 
@@ -111,7 +111,7 @@ async fn number(
     mut received: mpsc::UnboundedReceiver<Batch>,
     pod: String,
     names: Names,
-    kept: Arc<Mutex<Kept>>,
+    history: Arc<Mutex<History>>,
     published: broadcast::Sender<Arc<Message>>,
 ) {
     let mut sequence = 0;
@@ -120,7 +120,7 @@ async fn number(
         let payload = payload(&events, &names, rank);
         let message = Arc::new(Message { topic, sequence, payload });
         sequence += 1;
-        kept.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&message));
+        history.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&message));
         // without subscribers it is only kept
         let _ = published.send(message);
     }
@@ -129,23 +129,23 @@ async fn number(
 #[cfg(test)]
 mod tests {
     use super::{
-        kept::{KEPT_BYTES_MAX, KEPT_MAX},
+        history::{HISTORY_BYTES_MAX, HISTORY_MAX},
         *,
     };
 
     #[test]
     fn the_newest_messages_are_kept() {
-        let mut kept = Kept::default();
+        let mut history = History::default();
         let of = |sequence, bytes| {
             Arc::new(Message { topic: Vec::new(), sequence, payload: vec![0; bytes] })
         };
-        for sequence in 0..KEPT_MAX as u64 + 5 {
-            kept.push(of(sequence, 10));
+        for sequence in 0..HISTORY_MAX as u64 + 5 {
+            history.push(of(sequence, 10));
         }
-        assert_eq!((kept.messages.len(), kept.bytes), (KEPT_MAX, 10 * KEPT_MAX));
-        assert_eq!(kept.since(0)[0].sequence, 5);
-        assert_eq!(kept.since(10_003).len(), 2);
-        kept.push(of(20_000, KEPT_BYTES_MAX - 25));
-        assert_eq!((kept.messages.len(), kept.bytes), (3, KEPT_BYTES_MAX - 5));
+        assert_eq!((history.messages.len(), history.bytes), (HISTORY_MAX, 10 * HISTORY_MAX));
+        assert_eq!(history.since(0)[0].sequence, 5);
+        assert_eq!(history.since(10_003).len(), 2);
+        history.push(of(20_000, HISTORY_BYTES_MAX - 25));
+        assert_eq!((history.messages.len(), history.bytes), (3, HISTORY_BYTES_MAX - 5));
     }
 }

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    kept::{Kept, Message},
+    history::{History, Message},
     zmtp::{self, Frame},
 };
 
@@ -152,11 +152,11 @@ fn subscribe(topics: &mut Vec<Vec<u8>>, frame: Frame) -> io::Result<()> {
 }
 
 /// Sends past messages to those who ask for them.
-pub(super) async fn replay(listener: TcpListener, kept: Arc<Mutex<Kept>>) {
-    accept(listener, |stream| asker(stream, Arc::clone(&kept))).await;
+pub(super) async fn replay(listener: TcpListener, history: Arc<Mutex<History>>) {
+    accept(listener, |stream| asker(stream, Arc::clone(&history))).await;
 }
 
-async fn asker(mut stream: TcpStream, kept: Arc<Mutex<Kept>>) -> io::Result<()> {
+async fn asker(mut stream: TcpStream, history: Arc<Mutex<History>>) -> io::Result<()> {
     hello(&mut stream, "ROUTER", &["REQ", "DEALER", "ROUTER"]).await?;
     loop {
         let Some(mut parts) = request(&mut stream).await? else { continue };
@@ -165,7 +165,7 @@ async fn asker(mut stream: TcpStream, kept: Arc<Mutex<Kept>>) -> io::Result<()> 
             let what = "a request for past messages is no number of 8 bytes";
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         };
-        let messages = kept.lock().unwrap_or_else(PoisonError::into_inner).since(first);
+        let messages = history.lock().unwrap_or_else(PoisonError::into_inner).since(first);
         let of_request: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
         let one = |sequence: u64, payload: &[u8]| {
             zmtp::message(&[&of_request[..], &[&sequence.to_be_bytes(), payload]].concat())

@@ -6,6 +6,7 @@
 
 mod batch;
 mod beam;
+mod best_row;
 mod candidates;
 mod control;
 mod greedy;
@@ -14,7 +15,6 @@ mod language;
 mod options;
 mod parallel;
 mod prompt;
-mod rank;
 mod row;
 mod task;
 

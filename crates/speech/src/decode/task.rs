@@ -10,13 +10,13 @@ use crate::text::strip;
 use crate::vocabulary::{TIMESTAMP_SECONDS, Vocabulary};
 
 use super::beam::Beam;
+use super::best_row;
 use super::control::{Control, Place};
 use super::greedy::Greedy;
 use super::job::{Decoded, Job};
 use super::language::LanguageProbability;
 use super::options::DecodeOptions;
 use super::prompt::{Prompt, sample_len};
-use super::rank;
 use super::row::{Candidate, Next, Row, Source, candidates};
 
 /// The least mean log-probability that is told; JSON has no infinite number.
@@ -340,7 +340,7 @@ impl<'a> State<'a> {
             // an end of probability 0 stands for a row that nothing could continue
             ended.push(end.is_some() && row.sum > f64::NEG_INFINITY);
         }
-        let best = rank::best(&rows, self.job.options.length_penalty);
+        let best = best_row::best(&rows, self.job.options.length_penalty);
         let Row { tokens, sum } = rows.into_iter().nth(best).unwrap_or_default();
         let text = vocabulary.decode(&tokens);
         let text = strip(&text).to_owned();

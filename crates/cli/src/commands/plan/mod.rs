@@ -14,9 +14,9 @@ use pelton_printable::line;
 use serde_json::json;
 
 use crate::{
-    budget::Budget,
     loader::Loader,
     model,
+    model_budget::ModelBudget,
     output::{self, note},
 };
 pub(crate) use args::Args;
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(KvMemory::Bytes(bytes)) => Some(bytes),
         Some(_) => bail!("--memory is no number of bytes, expected one such as 16G"),
         None if stated.is_some() => None,
-        None => Budget::of(args.load.device).map(|budget| budget.memory()),
+        None => ModelBudget::of(args.load.device).map(|budget| budget.memory()),
     };
     let (plan, kv) = (&outline.plan, args.load.kv());
     // rates that a model was measured with are complete

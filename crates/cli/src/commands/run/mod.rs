@@ -1,7 +1,7 @@
 //! `pelton run`: the answer to a prompt, or its continuation.
 
 mod answer;
-mod many;
+mod batch;
 mod subject;
 
 use std::{collections::VecDeque, fs, io::Write, path::PathBuf, process::ExitCode, sync::Arc};
@@ -14,10 +14,10 @@ use pelton::{
 
 use self::{
     answer::Answer,
-    many::{Form, Item},
+    batch::{Form, Item},
     subject::{Input, Subject},
 };
-use super::{chat as chat_command, lines::Lines, text_of};
+use super::{chat as chat_command, stdin_lines::StdinLines, text_of};
 use crate::{
     chat::Params,
     constrain::ConstraintArgs,
@@ -300,12 +300,12 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         true => Form::Lines,
         false => Form::Text { echo: args.echo },
     };
-    many::run(&model, &mut next, texts, form, &stop)
+    batch::run(&model, &mut next, texts, form, &stop)
 }
 
 /// The prompts of standard input, a line each. Empty lines are left out.
 fn of_stdin(stop: Flag) -> impl FnMut(bool) -> Result<Option<String>> {
-    let lines = Lines::of_stdin(stop.clone());
+    let lines = StdinLines::of_stdin(stop.clone());
     let mut any = false;
     move |wait| {
         loop {

@@ -16,11 +16,12 @@ const SILU: Option<Gating> = Some(Gating::Product(Activation::Silu));
 const NORM: Option<f32> = Some(1e-5);
 
 /// The matrix of most products.
-const LINES: Lines = Lines { rows: 1040, cols: 1280 };
+const LINES: InputMajorLayout = InputMajorLayout { rows: 1040, cols: 1280 };
 
 /// Products of every form.
-pub(super) fn products(lines: Lines) -> Vec<LiveProduct> {
-    let side = |rows, lives_at, bias| Side { lines: Lines { rows, ..lines }, bias, lives_at };
+pub(super) fn products(lines: InputMajorLayout) -> Vec<LiveProduct> {
+    let side =
+        |rows, lives_at, bias| Side { lines: InputMajorLayout { rows, ..lines }, bias, lives_at };
     let plain = |sides| LiveProduct {
         sides,
         norm: None,
@@ -117,7 +118,7 @@ impl Case {
         let x = if product.gated.is_some() { &self.gates } else { &self.x };
         let (x, lives) = (device.with(x), device.with(&self.lives));
         let norm = product.norm.map(|_| device.with(&self.norm));
-        let lines: Vec<Lines> = product.sides.iter().map(|side| side.lines).collect();
+        let lines: Vec<InputMajorLayout> = product.sides.iter().map(|side| side.lines).collect();
         let (firsts, end) = places(&lines);
         let mut matrices = vec![0_u8; end];
         for ((lines, file), first) in lines.iter().zip(&self.files).zip(firsts) {
@@ -258,7 +259,7 @@ fn products_of_live_inputs() {
     let Some(device) = device() else { return };
     // a slice and a half of inputs, and a part of the first
     for cols in [1280, 192, 32] {
-        for product in products(Lines { cols, ..LINES }) {
+        for product in products(InputMajorLayout { cols, ..LINES }) {
             if cols < 1280 && product.sides.len() != 1 {
                 continue;
             }
@@ -290,8 +291,8 @@ fn activations_that_are_no_numbers() {
 /// The norms are those of the columns, and the sections have the size of the file but for whole tiles.
 #[test]
 fn norms_and_sizes() {
-    let lines = Lines { rows: 1024, cols: 96 };
-    let Lines { rows, cols } = lines;
+    let lines = InputMajorLayout { rows: 1024, cols: 96 };
+    let InputMajorLayout { rows, cols } = lines;
     let file = Random::new(6).blocks(DType::Q8_0, rows * cols, 0.0, 1.0);
     let mut weights = vec![0.0; rows * cols];
     decode(DType::Q8_0, &file, &mut weights).unwrap();
@@ -303,6 +304,6 @@ fn norms_and_sizes() {
         let expected = squares.sum::<f64>().sqrt();
         assert!((f64::from(norm) / expected - 1.0).abs() < 1e-6, "{lines:?}");
     }
-    assert_eq!(Lines::new(DType::F16, 32, 32), None);
-    assert_eq!(Lines::new(DType::Q8_0, 32, 33), None);
+    assert_eq!(InputMajorLayout::new(DType::F16, 32, 32), None);
+    assert_eq!(InputMajorLayout::new(DType::Q8_0, 32, 33), None);
 }

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use super::shape::PassShape;
-use crate::kernels::{rank::RankCall, sample::SampleCall};
+use crate::kernels::{ranking::RankingCall, sample::SampleCall};
 
 /// Passes that are kept at most: one of each of several streams in turn.
 const MOST: usize = 4;
@@ -18,7 +18,7 @@ const MOST: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     Sample(SampleCall),
-    Rank(RankCall),
+    Rank(RankingCall),
 }
 
 /// A decoding pass that may come.

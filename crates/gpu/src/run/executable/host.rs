@@ -10,7 +10,7 @@ use crate::{
     device::{Device, Inbox, Outbox, Submission},
     persist::{Mode, can_repeat},
     run::{
-        awake::{Awake, Boxes},
+        clock_keeper::{Boxes, ClockKeeper},
         memory::hop_bytes,
     },
     weights::Stream,
@@ -34,7 +34,7 @@ pub(super) struct Host {
     pub(super) spent: Spent,
     /// The part whose rows are on their way, once the commands of all other parts are submitted.
     pub(super) last: Option<Sent>,
-    awake: Option<Awake>,
+    keeper: Option<ClockKeeper>,
     /// Whether a decoding pass can be one submission, whose kernels wait for each part.
     waits: bool,
     /// Whether a kernel did not wait for its results, although its turns did not run out.
@@ -86,14 +86,18 @@ impl Host {
             Mode::Off | Mode::Faster => None,
         };
         // other GPUs share their power or their memory with the host
-        let awake = match device.is_discrete() || turns.is_some() {
+        let keeper = match device.is_discrete() || turns.is_some() {
             true => {
                 let results = plan.host.iter().map(|part| &buffers[part.exit.0]).collect();
-                Awake::new(device, Boxes { inbox: &inbox, outbox: &mut outbox, results }, turns)?
+                ClockKeeper::new(
+                    device,
+                    Boxes { inbox: &inbox, outbox: &mut outbox, results },
+                    turns,
+                )?
             }
             false => None,
         };
-        let hands_over = awake.as_ref().is_some_and(Awake::hands_over);
+        let hands_over = keeper.as_ref().is_some_and(ClockKeeper::hands_over);
         let waits = hands_over && mode != Mode::Off && can_repeat(plan);
         Ok(Self {
             parts: Vec::new(),
@@ -105,7 +109,7 @@ impl Host {
             stream_from: 0,
             spent: Spent::default(),
             last: None,
-            awake,
+            keeper,
             waits,
             missed: false,
             took: None,
@@ -135,20 +139,20 @@ impl Host {
 
     /// Begins the commands of a pass.
     pub(super) fn begin_waits(&self, encoder: &mut wgpu::CommandEncoder) {
-        if let Some(awake) = &self.awake {
-            awake.begin(encoder);
+        if let Some(keeper) = &self.keeper {
+            keeper.begin(encoder);
         }
     }
 
     /// The word that tells whether the turns of a kernel ran out.
     pub(super) fn late(&self) -> Option<&wgpu::Buffer> {
-        self.awake.as_ref().map(Awake::late)
+        self.keeper.as_ref().map(ClockKeeper::late)
     }
 
     /// Counts the kernels of a pass that was submitted as a whole. Returns the number of the first one.
     pub(super) fn submitted(&mut self, parts: usize) -> u32 {
         let parts = parts as u32;
-        let last = self.awake.as_mut().map_or(0, |awake| awake.submitted(parts));
+        let last = self.keeper.as_mut().map_or(0, |keeper| keeper.submitted(parts));
         last.wrapping_sub(parts).wrapping_add(1)
     }
 
@@ -162,8 +166,8 @@ impl Host {
         [rows, width]: [usize; 2],
     ) {
         self.inbox.receive(encoder, entry, 4 * (rows * width) as u64);
-        if let Some(awake) = &self.awake {
-            awake.record(encoder, part);
+        if let Some(keeper) = &self.keeper {
+            keeper.record(encoder, part);
         }
     }
 
@@ -197,7 +201,7 @@ impl Host {
 
     /// Ends the wait of the GPU for a part, after the submission of the commands that follow.
     pub(super) fn release(&self, device: &Device) -> Result<(), Error> {
-        self.awake.as_ref().map_or(Ok(()), |awake| awake.release_all(device))
+        self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.release_all(device))
     }
 
     /// Computes a part of a decoding pass once its rows have come. A copy of the results that is submitted afterwards
@@ -216,9 +220,9 @@ impl Host {
     ) -> Result<(), Error> {
         let sent = Sent { part, number, submission: submission.clone(), size };
         self.compute_with(device, &sent, Outbox::hand_over)?;
-        let Some(awake) = &self.awake else { return Ok(()) };
-        self.missed |= !awake.is_newest(device, number)?;
-        awake.release(device, number)
+        let Some(keeper) = &self.keeper else { return Ok(()) };
+        self.missed |= !keeper.is_newest(device, number)?;
+        keeper.release(device, number)
     }
 
     fn compute_with(
@@ -227,12 +231,12 @@ impl Host {
         sent: &Sent,
         put: impl FnOnce(&mut Outbox, &Device, &[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Self { parts, inbox, outbox, values, spent, awake, .. } = self;
+        let Self { parts, inbox, outbox, values, spent, keeper, .. } = self;
         let [rows, width] = sent.size;
         let values = &mut values[..rows * width];
         let begun = Instant::now();
-        let waited = match awake {
-            Some(awake) => awake.wait(device, &sent.submission, sent.number),
+        let waited = match keeper {
+            Some(keeper) => keeper.wait(device, &sent.submission, sent.number),
             None => device.wait_soon(&sent.submission),
         };
         spent.ways.wait += begun.elapsed();

@@ -8,7 +8,7 @@ use super::{
     GpuExecutable,
     guess::{Call, Guess},
     host::Host,
-    kept::Run,
+    replay_data::Run,
     shape::PassShape,
 };
 use crate::{

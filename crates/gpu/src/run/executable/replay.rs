@@ -14,8 +14,8 @@ use pelton_graph::{Error, Phase};
 use super::{
     GpuExecutable,
     host::Host,
-    kept::{Given, RING, Run},
     partner::Copies,
+    replay_data::{Given, RING, Run},
     shape::PassWords,
 };
 use crate::run::in_flight::{DEPTH, Recorded};

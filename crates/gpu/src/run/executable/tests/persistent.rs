@@ -207,7 +207,7 @@ fn logits_below(
         let pass = Pass { efforts: &efforts, ..Pass::new(Phase::Decode, &rows, &wants) };
         let ticket = executable.submit(&pass).unwrap();
         let persists =
-            |given: &Option<kept::Given>| given.as_ref().is_some_and(|of| of.run.persists);
+            |given: &Option<replay_data::Given>| given.as_ref().is_some_and(|of| of.run.persists);
         let all = segments(executable, PassRows::BELOW).is_some();
         assert_eq!(executable.replay.given.iter().all(persists), all);
         executable.take(ticket).unwrap().logits.to_vec()

@@ -107,11 +107,11 @@ fn written_out(source: &str, tile: &Tile) -> String {
 
 /// Compares a product with f64, of operands rounded to 16 bits. K splits add the bias and the
 /// values that are there with the partial sums.
-fn compare(m: Matmul, tile: Tile, count: usize) {
+fn compare(m: CoresMatmul, tile: Tile, count: usize) {
     let Some(device) = device() else { return };
     let product = match m.splits {
         1 => m,
-        _ => Matmul { bias: false, add: false, ..m },
+        _ => CoresMatmul { bias: false, add: false, ..m },
     };
     let mut source = product.source(&tile).unwrap();
     if !device.capabilities.matrix_cores {
@@ -154,7 +154,7 @@ fn compare(m: Matmul, tile: Tile, count: usize) {
     device.run(&kernel, &buffers, [across, down, m.splits as u32]);
     if m.splits > 1 {
         let outputs = vec![Output { rows: m.rows, bias: m.bias }];
-        let Matmul { splits, slab_rows, add, .. } = m;
+        let CoresMatmul { splits, slab_rows, add, .. } = m;
         let sum = SumSplits {
             splits,
             slab_rows,
@@ -190,9 +190,9 @@ fn compare(m: Matmul, tile: Tile, count: usize) {
     }
 }
 
-fn plain(dtype: DType, k: usize, rows: usize) -> Matmul {
+fn plain(dtype: DType, k: usize, rows: usize) -> CoresMatmul {
     let layout = Layout::of(dtype);
-    Matmul {
+    CoresMatmul {
         layout,
         k,
         rows,
@@ -226,8 +226,8 @@ fn every_tile_and_what_comes_after() {
         for dtype in [DType::F16, DType::Q4_0] {
             let plain = plain(dtype, 160, 131);
             compare(plain, tile, 133);
-            compare(Matmul { bias: true, ..plain }, tile, 17);
-            compare(Matmul { add: true, ..plain }, tile, 65);
+            compare(CoresMatmul { bias: true, ..plain }, tile, 17);
+            compare(CoresMatmul { add: true, ..plain }, tile, 65);
         }
     }
 }
@@ -236,10 +236,10 @@ fn every_tile_and_what_comes_after() {
 fn results_that_go_straight_to_y() {
     for tile in [WIDE, DECODE_WIDE] {
         for (dtype, k) in [(DType::F16, 330), (DType::Q4_K, 768)] {
-            let straight = Matmul { straight: true, ..plain(dtype, k, 48) };
+            let straight = CoresMatmul { straight: true, ..plain(dtype, k, 48) };
             compare(straight, tile, 19);
-            compare(Matmul { add: true, ..straight }, tile, 33);
-            compare(Matmul { splits: 3, slab_rows: 48, ..straight }, tile, 35);
+            compare(CoresMatmul { add: true, ..straight }, tile, 33);
+            compare(CoresMatmul { splits: 3, slab_rows: 48, ..straight }, tile, 35);
         }
     }
 }
@@ -248,7 +248,7 @@ fn results_that_go_straight_to_y() {
 fn compare_fused(dtypes: &[DType], tile: Tile, count: usize) {
     let Some(device) = device() else { return };
     let (k, stride) = (512, 37 * dtypes.len() + 3);
-    let run = |m: Matmul, planes: &[Vec<u8>]| -> Vec<Vec<f32>> {
+    let run = |m: CoresMatmul, planes: &[Vec<u8>]| -> Vec<Vec<f32>> {
         let mut source = m.source(&tile).unwrap();
         if !device.capabilities.matrix_cores {
             source = source.mapped(|text| written_out(text, &tile));
@@ -275,7 +275,7 @@ fn compare_fused(dtypes: &[DType], tile: Tile, count: usize) {
     for (i, &dtype) in dtypes.iter().enumerate() {
         let rows = 37 - 3 * i;
         let bytes = Random::new(3 + i as u64).blocks(dtype, k * rows, 0.0, 0.1);
-        let m = Matmul { offset, stride, ..plain(dtype, k, rows) };
+        let m = CoresMatmul { offset, stride, ..plain(dtype, k, rows) };
         let planes = m.layout.packed(&bytes, rows, k);
         for (sum, part) in alone.iter_mut().zip(&run(m, &planes)[0]) {
             *sum += *part;
@@ -285,12 +285,12 @@ fn compare_fused(dtypes: &[DType], tile: Tile, count: usize) {
         offset += rows;
     }
     let fused_with = [parts.get(1).copied(), parts.get(2).copied()];
-    let m = Matmul { stride, fused_with, ..plain(dtypes[0], k, parts[0].rows) };
+    let m = CoresMatmul { stride, fused_with, ..plain(dtypes[0], k, parts[0].rows) };
     let got = &run(m, &all)[0];
     assert!(got.iter().zip(&alone).all(|(a, b)| a.to_bits() == b.to_bits()), "{dtypes:?}");
     // the matrices have outputs of their own
     let mut offset = 0;
-    for (own, part) in run(Matmul { own_y: true, ..m }, &all).iter().zip(m.parts()) {
+    for (own, part) in run(CoresMatmul { own_y: true, ..m }, &all).iter().zip(m.parts()) {
         for (row, expected) in own.chunks(part.rows).zip(alone.chunks(stride)) {
             let expected = &expected[offset..][..part.rows];
             let same = row.iter().zip(expected).all(|(a, b)| a.to_bits() == b.to_bits());
@@ -321,7 +321,7 @@ fn compare_several(dtype: DType, pick: Pick, own: bool) {
     let (k, outputs) = (3 * dtype.block_len().max(20), 21);
     let used = if pick == Pick::Heads { EXPERTS } else { USED };
     let experts = Experts { pick, count: EXPERTS, first: 0, end: EXPERTS, used, own };
-    let m = Matmul { bias: true, experts: Some(experts), ..plain(dtype, k, outputs) };
+    let m = CoresMatmul { bias: true, experts: Some(experts), ..plain(dtype, k, outputs) };
     let mut source = m.source(&WIDE).unwrap();
     if !device.capabilities.matrix_cores {
         source = source.mapped(|text| written_out(text, &WIDE));
@@ -384,9 +384,9 @@ fn experts_and_heads() {
 #[test]
 fn splits_of_k() {
     for (k, splits) in [(640, 3), (704, 2), (320, 5)] {
-        let m = Matmul { splits, slab_rows: 40, ..plain(DType::Q4_0, k, 131) };
+        let m = CoresMatmul { splits, slab_rows: 40, ..plain(DType::Q4_0, k, 131) };
         compare(m, DECODE, 33);
-        compare(Matmul { bias: true, add: true, ..m }, DECODE, 40);
+        compare(CoresMatmul { bias: true, add: true, ..m }, DECODE, 40);
         compare(m, DECODE_FEW, 29);
     }
     // matrices with few outputs are split, those with many are not
@@ -436,11 +436,11 @@ fn tiles_leave_enough_workgroups() {
     assert_eq!(tile(28672, 17), Tile::ALL[3]);
     // few rows leave too few workgroups of the largest tile, or too much of it empty
     let [large, middle, narrow, small] = Tile::ALL;
-    let tiles = |m: Matmul| m.tiles(&capabilities, 500);
+    let tiles = |m: CoresMatmul| m.tiles(&capabilities, 500);
     let by_rows = [(0, 192, small), (193, 256, narrow), (257, 384, middle), (385, 512, large)];
     assert_eq!(tiles(plain(DType::Q4_0, 4096, 3072)), by_rows);
     let by_rows = [(0, 64, small), (65, 128, large), (129, 192, middle), (193, 512, large)];
-    assert_eq!(tiles(Matmul { splits: 4, ..plain(DType::Q4_0, 4096, 4096) }), by_rows);
+    assert_eq!(tiles(CoresMatmul { splits: 4, ..plain(DType::Q4_0, 4096, 4096) }), by_rows);
     // matrices with few outputs are split, those with many are not
     assert_eq!(prompt_splits(14336, 4096, 2048), 4);
     assert_eq!(prompt_splits(4096, 28672, 2048), 1);

@@ -3,8 +3,8 @@
 use std::{collections::VecDeque, sync::Arc};
 
 /// Messages that are kept to be sent again, and their bytes.
-pub(super) const KEPT_MAX: usize = 10_000;
-pub(super) const KEPT_BYTES_MAX: usize = 16 << 20;
+pub(super) const HISTORY_MAX: usize = 10_000;
+pub(super) const HISTORY_BYTES_MAX: usize = 16 << 20;
 
 /// A message: its topic, its number from 0 on, and its content.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,16 +16,16 @@ pub(super) struct Message {
 
 /// The newest messages.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct History {
     pub(super) messages: VecDeque<Arc<Message>>,
     pub(super) bytes: usize,
 }
 
-impl Kept {
+impl History {
     pub(super) fn push(&mut self, message: Arc<Message>) {
         self.bytes += message.payload.len();
         self.messages.push_back(message);
-        while self.messages.len() > KEPT_MAX || self.bytes > KEPT_BYTES_MAX {
+        while self.messages.len() > HISTORY_MAX || self.bytes > HISTORY_BYTES_MAX {
             let Some(oldest) = self.messages.pop_front() else { break };
             self.bytes -= oldest.payload.len();
         }

@@ -2,14 +2,14 @@
 //!
 //! A decoding pass has too few rows to fill a GPU with tiles. So K is split, products of the same
 //! activations run in one dispatch, and the step after a product in the plan completes its partial
-//! sums (`neighbours.rs`). This saves dispatches, each of which waits for the one before.
+//! sums (`handoff.rs`). This saves dispatches, each of which waits for the one before.
 
 use pelton_graph::{Error, Gating, Linear, Norm, Rows};
 
 use crate::{
     device::BufferList,
     kernels::{
-        matmul::{DECODE, Matmul, Tile, decode_few, decode_splits},
+        cores_matmul::{CoresMatmul, DECODE, Tile, decode_few, decode_splits},
         matvec::FusedMatrix,
         sum_splits::{Output, SumSplits},
         to_f16::{HalvedNorm, Partial, ToF16},
@@ -51,11 +51,11 @@ impl<'a> Lowering<'a> {
         };
         let matrix = self.loaded.weights.matrix(linear.weight)?;
         let splits = decode_splits(&tile, matrix.row_len, outputs);
-        let completed_later = site.neighbours.completed_later;
+        let completed_later = site.handoff.completed_later;
         let whole_k = splits == 1 && !completed_later;
         let mut calls = Vec::with_capacity(matrix.shards.len() + 1);
         for shard in &matrix.shards {
-            let matmul = Matmul {
+            let matmul = CoresMatmul {
                 layout: matrix.layout,
                 k: matrix.row_len,
                 rows: shard.rows.len(),
@@ -156,7 +156,7 @@ impl<'a> Lowering<'a> {
             let matrix = matrices.get(i)?;
             Some(FusedMatrix { layout: matrix.layout, rows: parts[i].rows })
         };
-        let matmul = Matmul {
+        let matmul = CoresMatmul {
             layout: matrices[0].layout,
             k,
             rows: parts[0].rows,
@@ -188,7 +188,7 @@ impl<'a> Lowering<'a> {
         let source = matmul.source(&tile)?;
         calls.push(self.call("matmul", &source, &buffers, grid)?);
 
-        let halves = site.neighbours.leaves_halves;
+        let halves = site.handoff.leaves_halves;
         let sum = SumSplits { glu: gating.copied(), halves, ..self.sum(splits, parts, false) };
         let mut buffers = BufferList::default();
         for (i, (linear, y)) in linears.iter().zip(outputs).enumerate() {
@@ -211,7 +211,7 @@ impl<'a> Lowering<'a> {
         k: usize,
     ) -> Result<Vec<Dispatch>, Error> {
         let (Some(linear), Some(tile), Some(norm)) =
-            (site.neighbours.completes, self.decode_tile(site.class, k), norm)
+            (site.handoff.completes, self.decode_tile(site.class, k), norm)
         else {
             return self.prepare(site, Operand::F16, norm, x, [k, 1]);
         };

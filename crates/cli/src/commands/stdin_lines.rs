@@ -18,12 +18,12 @@ const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The lines of standard input. A thread reads them, so that a line is answered while the next one is
 /// awaited.
-pub(super) struct Lines {
+pub(super) struct StdinLines {
     received: Receiver<io::Result<String>>,
     stop: Flag,
 }
 
-impl Lines {
+impl StdinLines {
     pub(super) fn of_stdin(stop: Flag) -> Self {
         let (sender, received) = sync_channel(AHEAD);
         thread::spawn(move || {

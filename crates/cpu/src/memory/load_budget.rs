@@ -46,13 +46,13 @@ impl Use {
 
 /// The memory that is left for a load, and what it has taken.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct LoadBudget {
     /// Bytes that were available at its begin; `None` if the system does not say.
     available: Option<u64>,
     taken: Vec<(Use, u128)>,
 }
 
-impl Budget {
+impl LoadBudget {
     /// All that the system has available.
     pub(crate) fn of_system() -> Self {
         Self::new(available())
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn uses_add_up() {
-        let mut budget = Budget::new(Some(100));
+        let mut budget = LoadBudget::new(Some(100));
         budget.take(Use::Cache, 60).unwrap();
         budget.take(Use::Decoded, 0).unwrap();
         let error = budget.take(Use::Second, 41).unwrap_err().to_string();
@@ -111,6 +111,6 @@ mod tests {
         budget.take(Use::Packed, 40).unwrap();
         assert!(budget.take(Use::Buffers, 1).is_err());
         assert!(budget.take(Use::Buffers, u128::MAX).is_err());
-        Budget::new(None).take(Use::Buffers, u128::MAX).unwrap();
+        LoadBudget::new(None).take(Use::Buffers, u128::MAX).unwrap();
     }
 }

@@ -8,7 +8,7 @@ var<storage, read> parts: array<vec2<f32>>;
 // the greatest logit and the sum of each row and part, then logits and tokens
 var<storage, read_write> ranked: array<vec2<f32>>;
 
-{% include "rank_order.wgsl" %}
+{% include "ranking_order.wgsl" %}
 
 // The first pair of a chunk.
 fn place(group: vec3<u32>, chunk: u32) -> u32 {

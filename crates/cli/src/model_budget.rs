@@ -9,7 +9,7 @@ const SHARE: f64 = 0.7;
 
 /// The memory for a model.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Budget {
+pub(crate) struct ModelBudget {
     /// Bytes of the memory that is counted.
     memory: u64,
     /// The GPU's name; `None` for the memory that the system has free.
@@ -25,7 +25,7 @@ struct GpuMemory {
     is_discrete: bool,
 }
 
-impl Budget {
+impl ModelBudget {
     /// The memory for a model on a device, where the system or the driver says it.
     pub(crate) fn of(device: Device) -> Option<Self> {
         Self::within(SystemMemory::read().available, gpu(device))
@@ -54,7 +54,7 @@ impl Budget {
     }
 }
 
-impl fmt::Display for Budget {
+impl fmt::Display for ModelBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = SHARE * 100.0;
         match &self.gpu {
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn the_memory_of_the_device_that_runs_counts() {
         let gpu = |bytes, is_discrete| Some(GpuMemory { name: "G".into(), bytes, is_discrete });
-        let of = |free, gpu| Budget::within(free, gpu).map(|b| (b.bytes(), b.to_string()));
+        let of = |free, gpu| ModelBudget::within(free, gpu).map(|b| (b.bytes(), b.to_string()));
         let system = |bytes| Some((bytes, "70% of the free memory".to_owned()));
         let on_gpu = |bytes| Some((bytes, "70% of the memory of G".to_owned()));
         assert_eq!(of(Some(1000), None), system(700));

@@ -10,7 +10,7 @@ use super::{
     shape::PassShape,
 };
 use crate::{
-    kernels::rank::{RankCall, Ranks},
+    kernels::ranking::{RankingCall, RankingKernels},
     run::in_flight::Recorded,
 };
 
@@ -59,7 +59,7 @@ impl GpuExecutable {
         Ok(ticket)
     }
 
-    fn ranks(&self) -> Result<&Ranks, Error> {
+    fn ranks(&self) -> Result<&RankingKernels, Error> {
         self.ranks.as_ref().ok_or_else(|| {
             Error::Pass("a ranking of a plan without an encoder, expected none".to_owned())
         })
@@ -69,7 +69,7 @@ impl GpuExecutable {
     fn ranked_commands(
         &self,
         shape: &PassShape,
-        call: &RankCall,
+        call: &RankingCall,
     ) -> Result<Vec<wgpu::CommandBuffer>, Error> {
         let mut encoder = self.device.device.create_command_encoder(&Default::default());
         let mut compute = encoder.begin_compute_pass(&Default::default());

@@ -8,7 +8,7 @@ use pelton_graph::{Error, Linear};
 use crate::{
     device::BufferList,
     kernels::{
-        matmul::{Matmul, prompt_splits},
+        cores_matmul::{CoresMatmul, prompt_splits},
         matvec::FusedMatrix,
         sum_splits::{Output, SumSplits},
     },
@@ -45,7 +45,7 @@ impl Lowering<'_> {
         };
         let mut calls = Vec::with_capacity(matrix.shards.len() + 1);
         for shard in &matrix.shards {
-            let matmul = Matmul {
+            let matmul = CoresMatmul {
                 layout: matrix.layout,
                 k,
                 rows: shard.rows.len(),

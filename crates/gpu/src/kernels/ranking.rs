@@ -26,7 +26,7 @@ struct Bound {
 
 /// The kernels and buffers of rankings of one vocabulary.
 #[derive(Debug)]
-pub(crate) struct Ranks {
+pub(crate) struct RankingKernels {
     parts: Bound,
     merge: Bound,
     masks: wgpu::Buffer,
@@ -38,12 +38,12 @@ pub(crate) struct Ranks {
 
 /// The ranking of a pass that is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RankCall {
+pub(crate) struct RankingCall {
     wants: u32,
     count: usize,
 }
 
-impl RankCall {
+impl RankingCall {
     /// Bytes of the results.
     pub(crate) const fn bytes(&self) -> u64 {
         (4 * self.wants as usize * Ranking::width(self.count)) as u64
@@ -62,8 +62,8 @@ fn sources_of(vocab: usize, tokens: usize) -> Result<[KernelSource; 2], Error> {
         most => Ranking::MOST,
     };
     Ok([
-        template::render("rank_parts.wgsl", values.clone())?,
-        template::render("rank_merge.wgsl", values)?,
+        template::render("ranking_parts.wgsl", values.clone())?,
+        template::render("ranking_merge.wgsl", values)?,
     ])
 }
 
@@ -73,7 +73,7 @@ fn sizes([vocab, tokens]: [usize; 2], wants: usize) -> [usize; 4] {
     [4 * wants * tokens.div_ceil(32), 8, pairs, 4 * wants * Ranking::width(Ranking::MOST)]
 }
 
-impl Ranks {
+impl RankingKernels {
     /// Bytes that [`new`](Self::new) allocates.
     pub(crate) fn bytes(vocab_and_tokens: [usize; 2], wants: usize) -> u64 {
         sizes(vocab_and_tokens, wants).iter().map(|&bytes| bytes as u64).sum()
@@ -108,7 +108,7 @@ impl Ranks {
             Ok(Bound { kernel, bindings })
         };
         let [parts, merge] = sources_of(vocab, tokens)?;
-        let (parts, merge) = (bound("rank_parts", &parts)?, bound("rank_merge", &merge)?);
+        let (parts, merge) = (bound("ranking_parts", &parts)?, bound("ranking_merge", &merge)?);
         Ok(Self { parts, merge, masks, ranking, ranked, chunks: chunks as u32, tokens })
     }
 
@@ -118,16 +118,16 @@ impl Ranks {
         device: &Device,
         ranking: &Ranking<'_>,
         wants: usize,
-    ) -> Result<RankCall, Error> {
+    ) -> Result<RankingCall, Error> {
         ranking.check(wants, self.tokens)?;
         device.queue.write_buffer(&self.masks, 0, bytemuck::cast_slice(ranking.masks));
         let words = [ranking.split, ranking.count as u32];
         device.queue.write_buffer(&self.ranking, 0, bytemuck::cast_slice(&words));
-        Ok(RankCall { wants: wants as u32, count: ranking.count })
+        Ok(RankingCall { wants: wants as u32, count: ranking.count })
     }
 
     /// Records the kernels, after those that write the logits.
-    pub(crate) fn record(&self, pass: &mut wgpu::ComputePass<'_>, call: &RankCall) {
+    pub(crate) fn record(&self, pass: &mut wgpu::ComputePass<'_>, call: &RankingCall) {
         let Self { parts, merge, .. } = self;
         parts.kernel.record(pass, &parts.bindings, [self.chunks, call.wants, 1]);
         merge.kernel.record(pass, &merge.bindings, [2, call.wants, 1]);
@@ -178,7 +178,7 @@ mod tests {
                 })
                 .collect();
             let buffer = device.with(&logits);
-            let ranks = Ranks::new(&device, &buffer, [vocab, tokens], WANTS).unwrap();
+            let ranks = RankingKernels::new(&device, &buffer, [vocab, tokens], WANTS).unwrap();
             let ranking = Ranking { masks: &masks, split: split as u32, count };
             let call = ranks.prepare(&device, &ranking, WANTS).unwrap();
             let mut encoder = device.device.create_command_encoder(&Default::default());

@@ -36,7 +36,7 @@ const THREADS: u32 = 256;
 
 /// Kernels that spin, one at a time, after copies to an inbox.
 #[derive(Debug)]
-pub(super) struct Awake {
+pub(super) struct ClockKeeper {
     arrived: Word,
     released: Word,
     /// A word of the GPU that is not 0 once the turns of a kernel ran out.
@@ -59,16 +59,16 @@ pub(super) struct Boxes<'a> {
 
 /// The WGSL of a kernel that spins for some turns.
 fn source(turns: u32) -> Result<KernelSource, Error> {
-    template::render("awake.wgsl", context! { turns, threads => THREADS, header => Outbox::HEADER })
+    template::render("spin.wgsl", context! { turns, threads => THREADS, header => Outbox::HEADER })
 }
 
 /// Every kernel, for the test that all of them translate.
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, KernelSource)> {
-    vec![("awake".into(), source(TURNS).unwrap())]
+    vec![("spin".into(), source(TURNS).unwrap())]
 }
 
-impl Awake {
+impl ClockKeeper {
     /// Kernels of so many turns, or of as many as they need. `None` where a kernel and the host do not see each other's
     /// words. The results' buffers are overwritten.
     pub(super) fn new(
@@ -76,14 +76,14 @@ impl Awake {
         mut boxes: Boxes<'_>,
         turns: Option<u32>,
     ) -> Result<Option<Self>, Error> {
-        let Some(mut awake) = Self::with_turns(device, &boxes, turns.unwrap_or(TURNS))? else {
+        let Some(mut keeper) = Self::with_turns(device, &boxes, turns.unwrap_or(TURNS))? else {
             return Ok(None);
         };
         // forced turns may be few
-        let works = turns.is_some() || awake.works(device)?;
-        awake.hands_over = turns.is_some() || (works && awake.delivers(device, &mut boxes)?);
-        tracing::debug!(works, hands_over = awake.hands_over, "a kernel that waits for the host");
-        Ok(works.then_some(awake))
+        let works = turns.is_some() || keeper.works(device)?;
+        keeper.hands_over = turns.is_some() || (works && keeper.delivers(device, &mut boxes)?);
+        tracing::debug!(works, hands_over = keeper.hands_over, "a kernel that waits for the host");
+        Ok(works.then_some(keeper))
     }
 
     fn with_turns(
@@ -97,7 +97,7 @@ impl Awake {
             return Ok(None);
         };
         let source = source(turns)?;
-        let kernel = device.kernel("awake", &source)?;
+        let kernel = device.kernel("spin", &source)?;
         let begun = device.buffer("kernels that spin", 4)?;
         let late = device.buffer("whether turns ran out", 4)?;
         let bindings = results.iter().map(|results| {
@@ -110,7 +110,7 @@ impl Awake {
                 ("released", released.buffer()),
                 ("late", &late),
             ]);
-            device.bind("awake", &kernel, &own.in_order("awake", &source)?)
+            device.bind("spin", &kernel, &own.in_order("spin", &source)?)
         });
         let bindings = bindings.collect::<Result<_, _>>()?;
         let (submitted, hands_over) = (0, false);
@@ -287,7 +287,7 @@ mod tests {
             let mut opened = Self { device, inbox, outbox, results };
             if opened.device.device.adapter_info().backend != wgpu::Backend::Vulkan {
                 let device = Arc::clone(&opened.device);
-                assert!(Awake::new(&device, opened.boxes(), None).unwrap().is_none());
+                assert!(ClockKeeper::new(&device, opened.boxes(), None).unwrap().is_none());
                 return None;
             }
             Some(opened)
@@ -298,9 +298,9 @@ mod tests {
             Boxes { inbox, outbox, results: vec![results] }
         }
 
-        fn awake(&mut self, turns: u32) -> Awake {
+        fn keeper(&mut self, turns: u32) -> ClockKeeper {
             let device = Arc::clone(&self.device);
-            Awake::with_turns(&device, &self.boxes(), turns).unwrap().unwrap()
+            ClockKeeper::with_turns(&device, &self.boxes(), turns).unwrap().unwrap()
         }
     }
 
@@ -309,21 +309,21 @@ mod tests {
     #[test]
     fn kernels_end_when_they_are_released() {
         let Some(mut opened) = Opened::new() else { return };
-        let mut awake = opened.awake(u32::MAX);
+        let mut keeper = opened.keeper(u32::MAX);
         let Opened { device, mut inbox, .. } = opened;
         let from = device.buffer("values", 64).unwrap();
         for round in 1..5_u8 {
             device.queue.write_buffer(&from, 0, &[round; 64]);
             let mut encoder = device.device.create_command_encoder(&Default::default());
             inbox.receive(&mut encoder, &from, 64);
-            awake.record(&mut encoder, 0);
+            keeper.record(&mut encoder, 0);
             let submission = device.submission(device.queue.submit([encoder.finish()]));
-            let number = awake.submitted(1);
-            awake.wait(&device, &submission, number).unwrap();
+            let number = keeper.submitted(1);
+            keeper.wait(&device, &submission, number).unwrap();
             let mut found = [0; 64];
             inbox.take(&device, &mut found, true).unwrap();
             assert_eq!(found, [round; 64]);
-            awake.release_all(&device).unwrap();
+            keeper.release_all(&device).unwrap();
             device.wait_until(&submission).unwrap();
         }
     }
@@ -332,9 +332,9 @@ mod tests {
     #[test]
     fn values_are_handed_over() {
         let Some(mut opened) = Opened::new() else { return };
-        let mut awake = opened.awake(u32::MAX);
+        let mut keeper = opened.keeper(u32::MAX);
         let device = Arc::clone(&opened.device);
-        let delivered = (0..2000).any(|_| awake.delivers(&device, &mut opened.boxes()).unwrap());
+        let delivered = (0..2000).any(|_| keeper.delivers(&device, &mut opened.boxes()).unwrap());
         assert!(delivered);
     }
 
@@ -342,18 +342,18 @@ mod tests {
     #[test]
     fn turns_are_bounded() {
         let Some(mut opened) = Opened::new() else { return };
-        let mut awake = opened.awake(100);
+        let mut keeper = opened.keeper(100);
         let device = opened.device;
         let mut encoder = device.device.create_command_encoder(&Default::default());
-        awake.record(&mut encoder, 0);
+        keeper.record(&mut encoder, 0);
         let submission = device.submission(device.queue.submit([encoder.finish()]));
-        let number = awake.submitted(1);
+        let number = keeper.submitted(1);
         device.wait_until(&submission).unwrap();
-        awake.wait(&device, &submission, number).unwrap();
+        keeper.wait(&device, &submission, number).unwrap();
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let found = device.buffer_for("late", 4, usage).unwrap();
         let mut encoder = device.device.create_command_encoder(&Default::default());
-        encoder.copy_buffer_to_buffer(&awake.late, 0, &found, 0, 4);
+        encoder.copy_buffer_to_buffer(&keeper.late, 0, &found, 0, 4);
         device.queue.submit([encoder.finish()]);
         let mut late = [0; 4];
         device.read(&found, &mut late).unwrap();

@@ -14,9 +14,9 @@ const LONGEST: Duration = Duration::from_secs(1);
 
 /// How long a thread looks for what it waits for, before it sleeps. It yields its core between looks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience(Duration);
+pub(crate) struct Backoff(Duration);
 
-impl Patience {
+impl Backoff {
     /// The one of threads whose devices are GPUs, or that of threads that share cores with a device: no time.
     pub(crate) fn new(of_gpus: bool) -> Self {
         Self(if of_gpus { MOST } else { Duration::ZERO })
@@ -32,7 +32,7 @@ impl Patience {
 
     /// Looks for either of two things.
     pub(crate) fn looks(self) -> Looks {
-        Looks { patience: self, begun: Instant::now() }
+        Looks { backoff: self, begun: Instant::now() }
     }
 
     /// Receives from a channel, at first without sleep.
@@ -53,17 +53,17 @@ impl Patience {
 /// Looks for either of two things, which no sleep can wait for.
 #[derive(Debug)]
 pub(crate) struct Looks {
-    patience: Patience,
+    backoff: Backoff,
     begun: Instant,
 }
 
 impl Looks {
-    /// Whether to look again, after a pause. Threads without patience look once.
+    /// Whether to look again, after a pause. Threads without back-off look once.
     pub(crate) fn again(&mut self) -> bool {
         let looked = self.begun.elapsed();
-        match looked < self.patience.0 {
+        match looked < self.backoff.0 {
             true => thread::yield_now(),
-            false if self.patience.0.is_zero() || looked > LONGEST => return false,
+            false if self.backoff.0.is_zero() || looked > LONGEST => return false,
             false => thread::sleep(SLEEP),
         }
         true
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn nothing_is_lost() {
-        for patience in [Patience::new(false), Patience::new(true)] {
+        for backoff in [Backoff::new(false), Backoff::new(true)] {
             let (to, from) = channel();
             let sender = thread::spawn(move || {
                 for i in 0..200 {
@@ -88,8 +88,8 @@ mod tests {
                     }
                 }
             });
-            assert!((0..200).all(|i| patience.receive(&from) == Ok(i)));
-            assert_eq!(patience.receive(&from), Err(RecvError));
+            assert!((0..200).all(|i| backoff.receive(&from) == Ok(i)));
+            assert_eq!(backoff.receive(&from), Err(RecvError));
             sender.join().unwrap();
         }
     }

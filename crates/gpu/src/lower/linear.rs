@@ -13,9 +13,9 @@ use crate::{
     },
     lower::{
         dispatch::{Dispatch, Grid, RowClass},
+        handoff::{fuses, gates},
         loaded::Loaded,
         lowering::{Lowering, one, refused},
-        neighbours::{fuses, gates},
         operand::Operand,
         projection::{NormedProjections, Projection},
         site::Site,
@@ -32,7 +32,7 @@ impl<'a> Lowering<'a> {
     ) -> Result<Vec<Dispatch>, Error> {
         let matrix = self.loaded.weights.matrix(of.linear.weight)?;
         let operand = self.operand(matrix, site.class);
-        let mut calls = match site.neighbours.finds_halves {
+        let mut calls = match site.handoff.finds_halves {
             true => Vec::new(),
             false => self.prepare(site, operand, of.norm, of.x, [matrix.row_len, 1])?,
         };

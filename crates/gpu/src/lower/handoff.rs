@@ -1,4 +1,4 @@
-//! The neighbours of steps: what a step of a decoding pass on matrix cores leaves in scratch memory
+//! Handoffs: the values that a step of a decoding pass on matrix cores leaves in scratch memory
 //! for the next one.
 //!
 //! A decoding pass has too few rows to fill a GPU with tiles, and each dispatch waits for the one
@@ -10,16 +10,16 @@
 //! | `NormGlu` | `LinearAdd`, the only reader | its result in f16 | multiplies it without a conversion |
 //!
 //! One pass over the plan finds the pairs. The lowering of a step then depends on the step and on its
-//! own [`Neighbours`] alone.
+//! own [`Handoff`] alone.
 
 use pelton_graph::{Activation, BufferId, Linear, NormKind, Op, Plan, Step, WeightId};
 
 use crate::{kernels::to_f16::padded, weights::Layout};
 
 /// The values that a step of a decoding pass finds in scratch memory, and leaves there. The default is a
-/// step without such neighbours.
+/// step without a handoff.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Neighbours {
+pub(super) struct Handoff {
     /// The product before, whose partial sums the step adds to x before its norm.
     pub(super) completes: Option<Linear>,
     /// Whether the next step completes the partial sums of this product.
@@ -37,13 +37,13 @@ pub(super) struct MatrixOnCores {
     pub(super) shards: usize,
 }
 
-/// The neighbours of each step of a plan. `matrix` describes a matrix that decoding passes multiply
+/// The handoffs of each step of a plan. `matrix` describes a matrix that decoding passes multiply
 /// on matrix cores; of others it is `None`.
-pub(super) fn neighbours(
+pub(super) fn handoffs(
     plan: &Plan,
     matrix: &dyn Fn(WeightId) -> Option<MatrixOnCores>,
-) -> Vec<Neighbours> {
-    let mut all = vec![Neighbours::default(); plan.steps.len()];
+) -> Vec<Handoff> {
+    let mut all = vec![Handoff::default(); plan.steps.len()];
     for (i, pair) in plan.steps.windows(2).enumerate() {
         let [before, step] = pair else { continue };
         if plan.begins_part(i + 1) {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     /// The steps of a plan for which `is` holds.
-    fn steps(all: &[Neighbours], is: impl Fn(&Neighbours) -> bool) -> Vec<usize> {
+    fn steps(all: &[Handoff], is: impl Fn(&Handoff) -> bool) -> Vec<usize> {
         (0..all.len()).filter(|&i| is(&all[i])).collect()
     }
 
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn the_next_norm_completes_a_sum() {
         let plan = plan(2);
-        let all = neighbours(&plan, &whole);
+        let all = handoffs(&plan, &whole);
         let (added, gated) = (named(&plan, "linear_add"), named(&plan, "norm_glu"));
         // the sum of the last layer is read by the selection of rows
         assert_eq!(steps(&all, |of| of.completed_later), added[..3]);
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn the_next_product_reads_a_gated_one() {
         let mut plan = plan(2);
-        let all = neighbours(&plan, &whole);
+        let all = handoffs(&plan, &whole);
         let (gated, added) = (named(&plan, "norm_glu"), named(&plan, "linear_add"));
         assert_eq!(steps(&all, |of| of.leaves_halves), gated);
         assert_eq!(steps(&all, |of| of.finds_halves), [added[1], added[3]]);
@@ -220,17 +220,17 @@ mod tests {
         let reader = named(&plan, "rope_attend")[1];
         let result = plan.steps[gated[0]].outputs[0];
         plan.steps[reader].inputs.push(result);
-        let all = neighbours(&plan, &whole);
+        let all = handoffs(&plan, &whole);
         assert_eq!(steps(&all, |of| of.leaves_halves), gated[1..]);
     }
 
     #[test]
-    fn matrices_without_matrix_cores_have_no_neighbours() {
+    fn matrices_without_matrix_cores_have_no_handoffs() {
         let plan = plan(1);
-        assert!(neighbours(&plan, &|_| None).iter().all(|of| *of == Neighbours::default()));
+        assert!(handoffs(&plan, &|_| None).iter().all(|of| *of == Handoff::default()));
         // a product whose sum is complete leaves nothing for the next step
         let Op::LinearAdd(output) = plan.steps[named(&plan, "linear_add")[0]].op else { panic!() };
-        let all = neighbours(&plan, &|id| whole(id).filter(|_| id != output.weight));
+        let all = handoffs(&plan, &|id| whole(id).filter(|_| id != output.weight));
         assert!(steps(&all, |of| of.completes.is_some() || of.completed_later).is_empty());
         assert_eq!(steps(&all, |of| of.leaves_halves), named(&plan, "norm_glu"));
     }
@@ -246,7 +246,7 @@ mod tests {
             false => whole(id),
         };
         for matrix in [&sharded as &dyn Fn(WeightId) -> Option<MatrixOnCores>, &mixed] {
-            let all = neighbours(&plan, matrix);
+            let all = handoffs(&plan, matrix);
             assert!(steps(&all, |of| of.leaves_halves || of.finds_halves).is_empty());
             // partial sums need no single dispatch
             assert_eq!(steps(&all, |of| of.completes.is_some()), named(&plan, "norm_glu"));
@@ -257,7 +257,7 @@ mod tests {
     fn rows_of_f16_that_need_padding_are_converted() {
         let spec = ModelSpec { layers: 1, ffn: 96, ..ModelSpec::wide(DType::Q4_0) };
         let plan = build(&spec.checkpoint()).unwrap().fuse(&|_, _| true);
-        let all = neighbours(&plan, &whole);
+        let all = handoffs(&plan, &whole);
         assert!(steps(&all, |of| of.leaves_halves || of.finds_halves).is_empty());
     }
 
@@ -267,7 +267,7 @@ mod tests {
         let mut plan = plan(2);
         let Op::LinearAdd(output) = plan.steps[named(&plan, "linear_add")[0]].op else { panic!() };
         plan.weights[output.weight.0].marked = true;
-        let all = neighbours(&plan, &whole);
+        let all = handoffs(&plan, &whole);
         assert_eq!(all[named(&plan, "norm_glu")[0]].completes, None);
         assert_eq!(steps(&all, |of| of.completes.is_some()).len(), 2);
     }

@@ -29,7 +29,7 @@ pub(crate) const OUTPUTS: usize = 8 * WORDS * LANES;
 
 /// The shape of a matrix `[rows, cols]` in input-major order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lines {
+pub(crate) struct InputMajorLayout {
     /// Outputs.
     pub(crate) rows: usize,
     /// Inputs.
@@ -45,7 +45,7 @@ pub(crate) struct Sections {
     pub(crate) end: usize,
 }
 
-impl Lines {
+impl InputMajorLayout {
     /// The lines of a matrix; `None` if it is not Q8_0, or its rows are no whole blocks.
     pub(crate) fn new(dtype: DType, rows: usize, cols: usize) -> Option<Self> {
         let is_whole = rows > 0 && cols > 0 && cols.is_multiple_of(32);

@@ -13,7 +13,7 @@ var<storage, read> ranking: array<u32>;
 // the greatest logit and the sum of each row, chunk and part, then logits and tokens
 var<storage, read_write> parts: array<vec2<f32>>;
 
-{% include "rank_order.wgsl" %}
+{% include "ranking_order.wgsl" %}
 
 @compute @workgroup_size({{ threads }})
 fn main(

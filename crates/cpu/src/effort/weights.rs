@@ -9,7 +9,7 @@ use crate::pool::Pool;
 
 /// The weights of one or several matrices.
 #[derive(Debug)]
-pub(crate) enum Kept {
+pub(crate) enum EffortWeights {
     /// In input-major order, and the thresholds of live inputs.
     Lines(Box<(InputMajor, EffortCurve)>),
     /// Sorted buckets of each matrix.
@@ -20,7 +20,7 @@ pub(crate) enum Kept {
 ///
 /// # Errors
 /// [`Error::Effort`] if the shape of one has none.
-pub(crate) fn kept_bytes(plan: &Plan) -> Result<u128, Error> {
+pub(crate) fn effort_bytes(plan: &Plan) -> Result<u128, Error> {
     let bytes = |weight: &Weight| {
         let (rows, cols) = (weight.rows, weight.row_len);
         let each = match weight.form()? {
@@ -35,7 +35,7 @@ pub(crate) fn kept_bytes(plan: &Plan) -> Result<u128, Error> {
     plan.weights.iter().filter_map(bytes).sum()
 }
 
-impl Kept {
+impl EffortWeights {
     /// The weights of a marked weight, whose matrices `rows` gives, or the sorted ones of a file.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Kept {
         let shape = (weight.rows, weight.row_len);
         let memory = || {
             let what = "weights for efforts below 1";
-            Error::Memory { what, needed: kept_bytes(plan).unwrap_or(0), available: None }
+            Error::Memory { what, needed: effort_bytes(plan).unwrap_or(0), available: None }
         };
         if weight.form() == Some(EffortForm::Nested) {
             let lines = InputMajor::new(shape.0, shape.1, rows(0), pool).ok_or_else(memory)?;

@@ -16,7 +16,7 @@ use crate::{
 
 /// A product `y[r][n] = Σ_k W[n][k] · a[r][k]` of prepared activations.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Matmul {
+pub(crate) struct CoresMatmul {
     /// How the weights lie.
     pub(crate) layout: Layout,
     /// Weights in a row.
@@ -198,7 +198,7 @@ pub(crate) fn decode_splits(tile: &Tile, k: usize, outputs: usize) -> usize {
     enough.div_ceil(outputs.div_ceil(tile.rows)).clamp(1, most)
 }
 
-impl Matmul {
+impl CoresMatmul {
     /// The tile for `count` rows of activations: the largest that leaves enough workgroups and little
     /// of itself empty.
     ///
@@ -283,7 +283,7 @@ impl Matmul {
             })
             .collect();
         template::render(
-            "matmul.wgsl",
+            "cores_matmul.wgsl",
             context! {
                 parts, matrices, kinds,
                 offset => self.offset,
@@ -337,7 +337,7 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     });
     let mut all = Vec::new();
     let part = |dtype| Some(FusedMatrix { layout: Layout::of(dtype), rows: 100 });
-    let fused = Matmul {
+    let fused = CoresMatmul {
         layout: Layout::of(DType::Q4_K),
         k: 768,
         rows: 70,
@@ -356,16 +356,16 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     };
     all.push((format!("{fused:?}"), fused.source(&DECODE).unwrap()));
     for add in [false, true] {
-        let own = Matmul { own_y: true, bias: !add, add, splits: 1, ..fused };
+        let own = CoresMatmul { own_y: true, bias: !add, add, splits: 1, ..fused };
         all.push((format!("{own:?}"), own.source(&Tile::ALL[0]).unwrap()));
     }
     for add in [false, true] {
         let tile = Tile::ALL[0];
         let straight =
-            Matmul { rows: 80, fused_with: [None; 2], stride: 96, straight: true, ..fused };
+            CoresMatmul { rows: 80, fused_with: [None; 2], stride: 96, straight: true, ..fused };
         all.push((format!("{straight:?} {tile:?}"), straight.source(&tile).unwrap()));
         let layout = Layout::of(DType::F16);
-        let floats = Matmul { layout, splits: 1, add, ..straight };
+        let floats = CoresMatmul { layout, splits: 1, add, ..straight };
         all.push((format!("{floats:?} {tile:?}"), floats.source(&tile).unwrap()));
     }
     for dtype in DType::ALL {
@@ -375,7 +375,7 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
                     continue;
                 }
                 let layout = Layout::of(dtype);
-                let m = Matmul {
+                let m = CoresMatmul {
                     layout,
                     k: 768,
                     rows: 70,
