@@ -107,7 +107,8 @@ impl Array {
         }
         let has = |flag: c_int| flags & flag == flag;
         let array = slf.get();
-        // the owner is kept until the view is released, and a frozen class does not move its vectors
+        // the owner is kept until the view is released, and a frozen class does not move its
+        // vectors
         let filled = ffi::Py_buffer {
             buf: array.data.values.as_ptr().cast_mut().cast::<c_void>(),
             len: array.nbytes() as ffi::Py_ssize_t,

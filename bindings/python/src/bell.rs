@@ -1,9 +1,10 @@
 //! Wakes of Python's event loops.
 //!
-//! The thread that runs a model must not wait for the GIL. It notes the stream and writes to a file that the
-//! event loop watches like any socket: an eventfd on Linux, a pair of sockets elsewhere. A write to a socket or
-//! a pipe would draw the loop's thread to the CPU of the model's on Linux. One bell serves all streams of a
-//! loop, and it is written to only if no other noted stream waits to be taken.
+//! The thread that runs a model must not wait for the GIL. It notes the stream and writes to a
+//! file that the event loop watches like any socket: an eventfd on Linux, a pair of sockets
+//! elsewhere. A write to a socket or a pipe would draw the loop's thread to the CPU of the model's
+//! on Linux. One bell serves all streams of a loop, and it is written to only if no other noted
+//! stream waits to be taken.
 
 use std::{
     io::{self, Read, Write},

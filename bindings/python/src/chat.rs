@@ -117,7 +117,8 @@ pub(crate) fn chat<'py>(
     json::to_python(py, &answer)
 }
 
-/// The chunks of one answer as an iterator, for `for` and for `async for`. Its deletion cancels the request.
+/// The chunks of one answer as an iterator, for `for` and for `async for`. Its deletion
+/// cancels the request.
 #[pyclass(frozen, module = "pelton")]
 pub(crate) struct ChatStream {
     request: Request,

@@ -128,8 +128,8 @@ pub(crate) fn capsule<'py>(
                 (Box::into_raw(Box::new(plain)).cast(), PLAIN, release_plain)
             }
         };
-    // SAFETY: the pointer is that of a box, the name lives for ever, and the destructor is that of the
-    // box's type. The call returns a new reference, or NULL with an exception.
+    // SAFETY: the pointer is that of a box, the name lives for ever, and the destructor is that of
+    // the box's type. The call returns a new reference, or NULL with an exception.
     unsafe {
         let capsule = ffi::PyCapsule_New(pointer, name.as_ptr(), Some(release));
         Bound::from_owned_ptr_or_err(py, capsule)

@@ -5,8 +5,8 @@ use pyo3::{IntoPyObjectExt, prelude::*, types::PyList};
 
 use crate::{arguments::Prompts, array::Array, error::Failure, wait::on_thread};
 
-/// The embeddings: `[texts, dimensions]`, of one text `[dimensions]`. A model that pools nothing gives one
-/// array `[tokens, dimensions]` for each text.
+/// The embeddings: `[texts, dimensions]`, of one text `[dimensions]`. A model that pools nothing
+/// gives one array `[tokens, dimensions]` for each text.
 pub(crate) fn embed<'py>(
     py: Python<'py>,
     model: &pelton::Model,

@@ -1,13 +1,14 @@
 //! The extension module `pelton._pelton` of the Python package `pelton`.
 //!
-//! It is a thin front of the crate `pelton`: keyword arguments become options, events become Python
-//! objects. No call holds the GIL while it waits, and each wait looks for signals twenty times a second
-//! (`wait.rs`). The thread that runs a model never takes the GIL: it fills an [`inbox`], and wakes event loops
-//! by a file that they watch (`bell.rs`). An awaitable call
-//! runs on a thread of its own (`call.rs`). All classes are frozen; what changes has a lock of its own, under
-//! which no Python code runs.
+//! It is a thin front of the crate `pelton`: keyword arguments become options, events become
+//! Python objects. No call holds the GIL while it waits, and each wait looks for signals twenty
+//! times a second (`wait.rs`). The thread that runs a model never takes the GIL: it fills an
+//! [`inbox`], and wakes event loops by a file that they watch (`bell.rs`). An awaitable call runs
+//! on a thread of its own (`call.rs`). All classes are frozen; what changes has a lock of its own,
+//! under which no Python code runs.
 //!
-//! After `fork` a model belongs to the process that loaded it: `process.rs` refuses its use in a child.
+//! After `fork` a model belongs to the process that loaded it: `process.rs` refuses its use in a
+//! child.
 
 mod arguments;
 mod array;

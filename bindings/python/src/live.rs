@@ -25,7 +25,8 @@ struct State {
     language: Option<String>,
 }
 
-/// A transcription of audio that still comes. A word comes out once two transcripts in succession agree on it.
+/// A transcription of audio that still comes. A word comes out once two transcripts in
+/// succession agree on it.
 #[pyclass(frozen, module = "pelton")]
 pub(crate) struct LiveTranscript {
     model: Owned<Arc<Mutex<pelton::SpeechModel>>>,
@@ -85,8 +86,8 @@ impl LiveTranscript {
 
 #[pymethods]
 impl LiveTranscript {
-    /// Adds float32 samples of one channel at 16,000 Hz, and returns the words that are final now. It
-    /// transcribes when `step` seconds have come since the last time.
+    /// Adds float32 samples of one channel at 16,000 Hz, and returns the words that are final now.
+    /// It transcribes when `step` seconds have come since the last time.
     #[pyo3(signature = (samples, /))]
     fn push(&self, samples: &Bound<'_, PyAny>) -> PyResult<Vec<Word>> {
         const EXPECTED: &str =

@@ -11,7 +11,8 @@ use pyo3::{
 
 use crate::{arguments, error::Failure, load_options, model::Model, wait::on_thread};
 
-/// The share of the free memory that a model of a hub may take where its name leaves the quantization open.
+/// The share of the free memory that a model of a hub may take where its name leaves
+/// the quantization open.
 const SHARE: f64 = 0.7;
 /// Requests that run at the same time where the caller does not say.
 const CONCURRENT: usize = 8;
@@ -84,9 +85,9 @@ pub(crate) fn kv_type(word: &str) -> Result<KvType, Failure> {
 
 /// Loads a model that generates text or embeds it.
 ///
-/// `path` is a GGUF file, a Hugging Face directory, or the name of a model of a hub, which is downloaded
-/// where it is not on this machine; None is the model within the package. The other arguments are the options of
-/// `LOAD_OPTIONS`; see the documentation of the package.
+/// `path` is a GGUF file, a Hugging Face directory, or the name of a model of a hub, which is
+/// downloaded where it is not on this machine; None is the model within the package. The other
+/// arguments are the options of `LOAD_OPTIONS`; see the documentation of the package.
 #[pyfunction]
 #[pyo3(signature = (path = None, device = "auto", context = None, *, threads = None, **options))]
 pub(crate) fn load(

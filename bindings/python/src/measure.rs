@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 
 use crate::{error::Failure, model::Model};
 
-/// Generates `max_tokens` tokens greedily by the Rust library's own iterator, without Python. Returns the
-/// tokens and the seconds. For `benches/overhead.py`.
+/// Generates `max_tokens` tokens greedily by the Rust library's own iterator, without Python.
+/// Returns the tokens and the seconds. For `benches/overhead.py`.
 #[pyfunction]
 #[pyo3(name = "_time_in_rust")]
 pub(crate) fn time_in_rust(

@@ -114,8 +114,8 @@ impl Model {
         asynchronous(Bound::new(py, stream)?.as_any())
     }
 
-    /// Answers a conversation: a dict of OpenAI's chat completions, or with `stream` an iterator over its
-    /// chunks.
+    /// Answers a conversation: a dict of OpenAI's chat completions, or with `stream` an
+    /// iterator over its chunks.
     #[pyo3(signature = (
         messages, tools = None, *, tool_choice = None, parallel_tool_calls = true, stream = false,
         enable_thinking = None, reasoning_effort = None, continue_final_message = false,
@@ -161,8 +161,8 @@ impl Model {
         Ok(prompt.text().to_owned())
     }
 
-    /// The log-probability of a continuation after a context, and whether greedy decoding gives it. Lists
-    /// of contexts and continuations give a list, and are run together.
+    /// The log-probability of a continuation after a context, and whether greedy decoding gives it.
+    /// Lists of contexts and continuations give a list, and are run together.
     fn score<'py>(
         &self,
         context: &Bound<'py, PyAny>,
@@ -214,8 +214,8 @@ impl Model {
         embed::embed(py, self.get(py)?, prompts("texts", texts)?, options)
     }
 
-    /// The documents by their relevance for a query, the most relevant first: dicts of `index` and `score`,
-    /// at most `top_n` of them.
+    /// The documents by their relevance for a query, the most relevant first: dicts of `index` and
+    /// `score`, at most `top_n` of them.
     #[pyo3(signature = (
         query, documents, *, top_n = None, return_documents = false, raw_scores = false
     ))]

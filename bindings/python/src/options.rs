@@ -24,8 +24,8 @@ pub(crate) fn sampling_names(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
     PyTuple::new(py, Sampling::OPTIONS.iter().map(|option| option.name))
 }
 
-/// The options of a call of `function`, from the model's own sampling on. An argument that is `None` is
-/// as one that is not given.
+/// The options of a call of `function`, from the model's own sampling on. An argument that is
+/// `None` is as one that is not given.
 pub(crate) fn request_options(
     function: &str,
     keywords: Option<&Bound<'_, PyDict>>,

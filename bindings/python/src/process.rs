@@ -1,7 +1,7 @@
 //! Values that belong to the process that made them.
 //!
-//! The threads of a model do not survive a `fork`. A child that used the model would wait for ever, and so
-//! would one that dropped it: the copy in a child is refused, and forgotten.
+//! The threads of a model do not survive a `fork`. A child that used the model would wait for ever,
+//! and so would one that dropped it: the copy in a child is refused, and forgotten.
 
 use std::{mem, process};
 

@@ -110,8 +110,8 @@ impl Drop for Request {
     }
 }
 
-/// Submits `count` requests and waits for all of them. As many wait in the queue of the model as that
-/// allows; the next one takes the place of one that has finished.
+/// Submits `count` requests and waits for all of them. As many wait in the queue of the model as
+/// that allows; the next one takes the place of one that has finished.
 pub(crate) fn run_all<T>(
     py: Python<'_>,
     count: usize,

@@ -4,8 +4,8 @@ use pyo3::{buffer::PyBuffer, prelude::*};
 
 use crate::arguments::wrong;
 
-/// The samples of an argument, if it is an array with one dimension: of floating-point numbers, or of 16-bit
-/// integers, which are in 32,768ths. Both orders of bytes are read.
+/// The samples of an argument, if it is an array with one dimension: of floating-point numbers, or
+/// of 16-bit integers, which are in 32,768ths. Both orders of bytes are read.
 pub(crate) fn floats(value: &Bound<'_, PyAny>) -> PyResult<Option<Vec<f32>>> {
     let py = value.py();
     let Some(kind) = array_type(value)? else {

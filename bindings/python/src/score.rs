@@ -19,8 +19,8 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// The ids of two prompts. Texts are encoded as one, and divided where the context's own tokens end;
-    /// spaces at the end of the context belong to the continuation. (These are the rules of
+    /// The ids of two prompts. Texts are encoded as one, and divided where the context's own tokens
+    /// end; spaces at the end of the context belong to the continuation. (These are the rules of
     /// lm-evaluation-harness.)
     pub(crate) fn new(
         model: &pelton::Model,
@@ -60,7 +60,8 @@ impl Pair {
         }
     }
 
-    /// The sum of the continuation's log-probabilities, and whether each of its tokens is the likeliest.
+    /// The sum of the continuation's log-probabilities, and whether each of its
+    /// tokens is the likeliest.
     fn score(&self, finished: &Finished) -> Result<(f64, bool), Failure> {
         let tokens = finished.prompt.get(self.start..).unwrap_or_default();
         let sum = tokens.iter().map(|token| token.logprob.map(f64::from)).sum::<Option<f64>>();

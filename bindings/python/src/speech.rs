@@ -27,7 +27,8 @@ use crate::{
     wait::on_thread,
 };
 
-/// A model that recognizes speech, as Whisper. One transcription runs at a time; others wait for it.
+/// A model that recognizes speech, as Whisper. One transcription runs at a time; others wait for
+/// it.
 #[pyclass(frozen, module = "pelton")]
 pub(crate) struct SpeechModel {
     model: Owned<Arc<Mutex<pelton::SpeechModel>>>,
@@ -87,8 +88,8 @@ fn rules(
     Ok(rules)
 }
 
-/// Loads a model that recognizes speech: a file of whisper.cpp, a GGUF file, a Hugging Face directory, or the
-/// name of a model of a hub; None is the demonstration within the package.
+/// Loads a model that recognizes speech: a file of whisper.cpp, a GGUF file, a Hugging Face
+/// directory, or the name of a model of a hub; None is the demonstration within the package.
 #[pyfunction]
 #[pyo3(signature = (path = None, device = "auto", *, threads = None, windows = 1, beams = 5, kv = "f16"))]
 pub(crate) fn load_speech(
@@ -114,8 +115,9 @@ pub(crate) fn load_speech(
 
 #[pymethods]
 impl SpeechModel {
-    /// Transcribes audio: a path, the bytes of a file, or samples of one channel at 16,000 Hz. Samples are
-    /// floating-point numbers in [-1, 1], or int16; arrays of numpy may have either order of bytes.
+    /// Transcribes audio: a path, the bytes of a file, or samples of one channel at 16,000 Hz.
+    /// Samples are floating-point numbers in [-1, 1], or int16; arrays of numpy may have
+    /// either order of bytes.
     #[pyo3(signature = (
         audio, *, language = None, task = "transcribe", words = false, prompt = None,
         beam_size = None, temperatures = None, vad = false, batched = false, seed = None,

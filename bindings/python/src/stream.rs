@@ -20,7 +20,8 @@ struct State {
     ended: bool,
 }
 
-/// The tokens of one text as an iterator, for `for` and for `async for`. Its deletion cancels the request.
+/// The tokens of one text as an iterator, for `for` and for `async for`. Its deletion
+/// cancels the request.
 #[pyclass(frozen, module = "pelton")]
 pub(crate) struct TokenStream {
     request: Request,

@@ -29,8 +29,8 @@ impl Tokenizer {
 
 #[pymethods]
 impl Tokenizer {
-    /// The ids of a text, in which special tokens count as such. `add_special` adds the tokens that the
-    /// model's file puts before and after a text.
+    /// The ids of a text, in which special tokens count as such. `add_special` adds the tokens that
+    /// the model's file puts before and after a text.
     #[pyo3(signature = (text, *, add_special = true))]
     fn encode(&self, text: &Bound<'_, PyAny>, add_special: bool) -> PyResult<Vec<u32>> {
         let py = text.py();

@@ -34,7 +34,8 @@ pub(crate) fn cancellable<T>(cancel: &Cancel, call: impl FnOnce() -> T) -> T {
 ///
 /// # Errors
 ///
-/// The exception of a signal's handler, as `KeyboardInterrupt`; `CancelledError` if the call is cancelled.
+/// The exception of a signal's handler, as `KeyboardInterrupt`; `CancelledError` if
+/// the call is cancelled.
 pub(crate) fn until<T: Send>(
     py: Python<'_>,
     mut poll: impl FnMut(Duration) -> Option<T> + Send,
@@ -90,8 +91,8 @@ impl Drop for Caller {
     }
 }
 
-/// Runs a job on a thread of its own, and waits for it. After a signal's exception or a cancellation the
-/// job goes on until it looks at [`Gone`]; its result is dropped.
+/// Runs a job on a thread of its own, and waits for it. After a signal's exception or a
+/// cancellation the job goes on until it looks at [`Gone`]; its result is dropped.
 ///
 /// # Errors
 ///

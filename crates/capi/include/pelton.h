@@ -75,7 +75,8 @@
 #define PELTON_TOKENIZE_SPECIAL 1
 
 /*
- Encode as prompts are: special tokens count, and those that belong before and after a text are added.
+ Encode as prompts are: special tokens count, and those that belong before and
+ after a text are added.
  */
 #define PELTON_TOKENIZE_PROMPT 2
 
@@ -110,7 +111,8 @@ enum pelton_status
      */
     PELTON_CLOSED = 2,
     /*
-     The caller's buffer is too small. Nothing was written to it, and the count says how much is needed.
+     The caller's buffer is too small. Nothing was written to it, and the count
+     says how much is needed.
      */
     PELTON_BUFFER = 3,
     /*
@@ -216,8 +218,8 @@ typedef int32_t pelton_next;
 #endif // __cplusplus
 
 /*
- A decoder of a text token by token: one token is not always whole characters. It goes on without its
- model. One thread at a time uses it.
+ A decoder of a text token by token: one token is not always whole characters. It goes on without
+ its model. One thread at a time uses it.
  */
 typedef struct pelton_decoder pelton_decoder;
 
@@ -242,8 +244,8 @@ typedef struct pelton_grammar pelton_grammar;
 typedef struct pelton_model pelton_model;
 
 /*
- Options by name: of an engine, a load, embeddings or a transcription. A call reads those that it is
- given; later changes do not concern it.
+ Options by name: of an engine, a load, embeddings or a transcription. A call reads those that it
+ is given; later changes do not concern it.
  */
 typedef struct pelton_options pelton_options;
 
@@ -258,7 +260,8 @@ typedef struct pelton_request pelton_request;
 typedef struct pelton_session pelton_session;
 
 /*
- A running request. It keeps its model loaded. One thread at a time reads it; any thread can cancel it.
+ A running request. It keeps its model loaded. One thread at a time reads it; any
+ thread can cancel it.
  */
 typedef struct pelton_stream pelton_stream;
 
@@ -268,14 +271,14 @@ typedef struct pelton_stream pelton_stream;
 typedef struct pelton_text pelton_text;
 
 /*
- A running transcription. It keeps its model loaded until it ends. One thread at a time reads it; any
- thread can cancel it.
+ A running transcription. It keeps its model loaded until it ends. One thread at a time reads it;
+ any thread can cancel it.
  */
 typedef struct pelton_transcription pelton_transcription;
 
 /*
- A function that receives a line of the log: UTF-8 with a NUL after it, which lives until it returns. It
- runs on any thread, one at a time, and may not call the library.
+ A function that receives a line of the log: UTF-8 with a NUL after it, which lives until it
+ returns. It runs on any thread, one at a time, and may not call the library.
  */
 typedef void (*pelton_log_fn)(uint32_t level,
                               const char *text,
@@ -283,7 +286,8 @@ typedef void (*pelton_log_fn)(uint32_t level,
                               void *user_data);
 
 /*
- A tensor of a model file. The caller sets `size`. Names and data live as long as the model's handle.
+ A tensor of a model file. The caller sets `size`. Names and data live as long as the model's
+ handle.
  */
 typedef struct pelton_tensor {
     /*
@@ -339,8 +343,8 @@ typedef struct pelton_logprob {
 } pelton_logprob;
 
 /*
- The next piece of an answer. The caller sets `size`. Texts live until the next call with the stream;
- a NUL follows them.
+ The next piece of an answer. The caller sets `size`. Texts live until the next call with the
+ stream; a NUL follows them.
  */
 typedef struct pelton_token {
     /*
@@ -360,7 +364,8 @@ typedef struct pelton_token {
      */
     size_t text_length;
     /*
-     In the answer to a conversation: the text of the model's reasoning. `text` has the answer alone.
+     In the answer to a conversation: the text of the model's reasoning. `text`
+     has the answer alone.
      */
     const char *reasoning;
     /*
@@ -382,14 +387,14 @@ typedef struct pelton_token {
 } pelton_token;
 
 /*
- A function that is called when something can be read: it wakes the reader and does nothing else. It runs
- on a thread of the library.
+ A function that is called when something can be read: it wakes the reader and does nothing else.
+ It runs on a thread of the library.
  */
 typedef void (*pelton_ready_fn)(void *user_data);
 
 /*
- A function that receives each token; it returns whether the text goes on. It runs on the thread that
- called, and may call the library. The token's texts live until it returns.
+ A function that receives each token; it returns whether the text goes on. It runs on the thread
+ that called, and may call the library. The token's texts live until it returns.
  */
 typedef bool (*pelton_token_fn)(const struct pelton_token *token,
                                 void *user_data);
@@ -409,8 +414,8 @@ typedef struct pelton_string {
 } pelton_string;
 
 /*
- A piece of speech. The caller sets `size`. The text lives until the next call with the transcription;
- a NUL follows it.
+ A piece of speech. The caller sets `size`. The text lives until the next call with the
+ transcription; a NUL follows it.
  */
 typedef struct pelton_segment {
     /*
@@ -453,8 +458,8 @@ extern "C" {
 pelton_status pelton_error_code(const struct pelton_error *error);
 
 /*
- The text of an error, which ends with NUL and lives until `pelton_error_free`. NULL if it is none.
- `length` may be NULL.
+ The text of an error, which ends with NUL and lives until `pelton_error_free`. NULL if it is
+ none. `length` may be NULL.
  */
 const char *pelton_error_text(const struct pelton_error *error,
                               size_t *length);
@@ -470,13 +475,14 @@ pelton_status pelton_error_free(struct pelton_error *error);
 const char *pelton_version(void);
 
 /*
- Handles of all kinds that were opened and not closed, errors and texts included. It is for tests.
+ Handles of all kinds that were opened and not closed, errors and texts included. It is for
+ tests.
  */
 uint64_t pelton_live_handles(void);
 
 /*
- Sets the function that receives the log, of all engines, up to a level `PELTON_LOG_*`. NULL unsets it; it
- does not run any more when this call returns that has unset it.
+ Sets the function that receives the log, of all engines, up to a level `PELTON_LOG_*`. NULL
+ unsets it; it does not run any more when this call returns that has unset it.
  */
 pelton_status pelton_log_set(uint32_t level,
                              pelton_log_fn callback,
@@ -484,8 +490,8 @@ pelton_status pelton_log_set(uint32_t level,
                              struct pelton_error **error);
 
 /*
- The bytes of a text, UTF-8, which live until `pelton_text_free`. A NUL follows them. NULL if the text
- is not live. `length` may be NULL.
+ The bytes of a text, UTF-8, which live until `pelton_text_free`. A NUL follows them. NULL if the
+ text is not live. `length` may be NULL.
  */
 const char *pelton_text_data(const struct pelton_text *text,
                              size_t *length);
@@ -526,7 +532,8 @@ pelton_status pelton_options_set_number(struct pelton_options *options,
 pelton_status pelton_options_free(struct pelton_options *options);
 
 /*
- Opens a device. `options` may be NULL: then it is a hardware GPU if there is one, or else the CPU.
+ Opens a device. `options` may be NULL: then it is a hardware GPU if there is one, or else the
+ CPU.
  */
 pelton_status pelton_engine_open(const struct pelton_options *options,
                                  struct pelton_engine **engine,
@@ -565,8 +572,8 @@ pelton_status pelton_model_share(const struct pelton_model *model,
 pelton_status pelton_model_close(struct pelton_model *model);
 
 /*
- Reads a number of a model by its name, such as `context`, or by its key in the model file, such as
- `llama.block_count`.
+ Reads a number of a model by its name, such as `context`, or by its key in the model file, such
+ as `llama.block_count`.
  */
 pelton_status pelton_model_integer(const struct pelton_model *model,
                                    const char *name,
@@ -575,8 +582,8 @@ pelton_status pelton_model_integer(const struct pelton_model *model,
                                    struct pelton_error **error);
 
 /*
- Reads a text of a model by its name, such as `kind` (`text`, `embedding`, `scores` or `speech`), or any
- value by its key in the model file.
+ Reads a text of a model by its name, such as `kind` (`text`, `embedding`, `scores` or `speech`),
+ or any value by its key in the model file.
  */
 pelton_status pelton_model_text(const struct pelton_model *model,
                                 const char *name,
@@ -606,8 +613,8 @@ pelton_status pelton_tokenize(const struct pelton_model *model,
                               struct pelton_error **error);
 
 /*
- Decodes ids to a text. `flags` are 0 or `PELTON_DETOKENIZE_SPECIAL`. Bytes that are no characters become
- U+FFFD.
+ Decodes ids to a text. `flags` are 0 or `PELTON_DETOKENIZE_SPECIAL`. Bytes that are no
+ characters become U+FFFD.
  */
 pelton_status pelton_detokenize(const struct pelton_model *model,
                                 const uint32_t *ids,
@@ -625,8 +632,8 @@ pelton_status pelton_decoder_new(const struct pelton_model *model,
                                  struct pelton_error **error);
 
 /*
- Adds a token, and returns the characters that are complete now, possibly none. `PELTON_NO_TOKEN` ends the
- text and returns its rest; the next token begins another one.
+ Adds a token, and returns the characters that are complete now, possibly none. `PELTON_NO_TOKEN`
+ ends the text and returns its rest; the next token begins another one.
  */
 pelton_status pelton_decoder_push(struct pelton_decoder *decoder,
                                   uint32_t id,
@@ -639,8 +646,9 @@ pelton_status pelton_decoder_push(struct pelton_decoder *decoder,
 pelton_status pelton_decoder_free(struct pelton_decoder *decoder);
 
 /*
- Compiles a grammar for a model. `kind` is `json_schema`, `json_object` (the source is not read), `regex`,
- `lark` or `gbnf`. A grammar that does not compile is an error that names its keyword or place.
+ Compiles a grammar for a model. `kind` is `json_schema`, `json_object` (the source is not
+ read), `regex`, `lark` or `gbnf`. A grammar that does not compile is an error that names
+ its keyword or place.
  */
 pelton_status pelton_grammar_new(const struct pelton_model *model,
                                  const char *kind,
@@ -656,8 +664,8 @@ pelton_status pelton_grammar_new(const struct pelton_model *model,
 pelton_status pelton_grammar_free(struct pelton_grammar *grammar);
 
 /*
- Renders a conversation by the model's chat template. The messages are a list in JSON, or an object
- with `messages`, `tools` and further keys, as `pelton_request_set_messages` takes.
+ Renders a conversation by the model's chat template. The messages are a list in JSON, or an
+ object with `messages`, `tools` and further keys, as `pelton_request_set_messages` takes.
  */
 pelton_status pelton_chat_render(const struct pelton_model *model,
                                  const char *messages,
@@ -688,9 +696,10 @@ pelton_status pelton_request_set_tokens(struct pelton_request *request,
                                         struct pelton_error **error);
 
 /*
- Sets a conversation to answer. It is JSON: a list of messages as in OpenAI's API, or an object with the
- keys `messages`, `tools`, `tool_choice`, `parallel_tool_calls`, `documents`, `add_generation_prompt`,
- `continue_final_message`, `enable_thinking`, `reasoning_effort` and `chat_template_kwargs`.
+ Sets a conversation to answer. It is JSON: a list of messages as in OpenAI's API, or an object
+ with the keys `messages`, `tools`, `tool_choice`, `parallel_tool_calls`, `documents`,
+ `add_generation_prompt`, `continue_final_message`, `enable_thinking`, `reasoning_effort` and
+ `chat_template_kwargs`.
  */
 pelton_status pelton_request_set_messages(struct pelton_request *request,
                                           const char *messages,
@@ -737,8 +746,8 @@ pelton_status pelton_request_start(const struct pelton_request *request,
                                    struct pelton_error **error);
 
 /*
- Waits for the next token at most `timeout_ms` milliseconds: 0 does not wait, and a negative time is
- without end. After the end, and after an error, it is `PELTON_NEXT_END`.
+ Waits for the next token at most `timeout_ms` milliseconds: 0 does not wait, and a negative time
+ is without end. After the end, and after an error, it is `PELTON_NEXT_END`.
  */
 pelton_next pelton_stream_next(struct pelton_stream *stream,
                                int64_t timeout_ms,
@@ -752,9 +761,9 @@ pelton_status pelton_stream_cancel(const struct pelton_stream *stream,
                                    struct pelton_error **error);
 
 /*
- Sets a function that is called when a token or the end can be read; NULL unsets it. It runs on a thread
- of the library, and at once on this one if there is something to read. It may not call the library.
- It does not run any more when this call returns that has unset it.
+ Sets a function that is called when a token or the end can be read; NULL unsets it. It runs on a
+ thread of the library, and at once on this one if there is something to read. It may not call
+ the library. It does not run any more when this call returns that has unset it.
  */
 pelton_status pelton_stream_on_ready(const struct pelton_stream *stream,
                                      pelton_ready_fn callback,
@@ -771,9 +780,10 @@ pelton_status pelton_stream_number(const struct pelton_stream *stream,
                                    struct pelton_error **error);
 
 /*
- Reads a text of the tokens that were read so far. `text` is the answer, and `message` the JSON of it for the
- conversation. `prompt` is the JSON of the log-probabilities that the request asks for. `finish_reason` is
- empty before the end, then `end`, `stop`, `length` or `cancelled`. `seed` gives the same text again.
+ Reads a text of the tokens that were read so far. `text` is the answer, and `message` the JSON
+ of it for the conversation. `prompt` is the JSON of the log-probabilities that the request asks
+ for. `finish_reason` is empty before the end, then `end`, `stop`, `length` or `cancelled`.
+ `seed` gives the same text again.
  */
 pelton_status pelton_stream_text(const struct pelton_stream *stream,
                                  const char *name,
@@ -787,8 +797,8 @@ pelton_status pelton_stream_text(const struct pelton_stream *stream,
 pelton_status pelton_stream_close(struct pelton_stream *stream);
 
 /*
- Runs a request to its end, and passes each token to a function. If the function returns false, the
- request is cancelled, which is no error.
+ Runs a request to its end, and passes each token to a function. If the function returns false,
+ the request is cancelled, which is no error.
  */
 pelton_status pelton_generate(const struct pelton_model *model,
                               const struct pelton_request *request,
@@ -797,9 +807,9 @@ pelton_status pelton_generate(const struct pelton_model *model,
                               struct pelton_error **error);
 
 /*
- Embeds texts: `[texts, dimensions]` values, or with the pooling `none` a vector for each token. The texts
- run at the same time, and with those of other calls. Only the count is written if `values` is
- NULL and `capacity` 0. `options` may be NULL.
+ Embeds texts: `[texts, dimensions]` values, or with the pooling `none` a vector for each token.
+ The texts run at the same time, and with those of other calls. Only the count is written if
+ `values` is NULL and `capacity` 0. `options` may be NULL.
  */
 pelton_status pelton_embed(const struct pelton_model *model,
                            const struct pelton_string *texts,
@@ -811,9 +821,9 @@ pelton_status pelton_embed(const struct pelton_model *model,
                            struct pelton_error **error);
 
 /*
- Scores documents by their relevance for a query, in the order of the documents: probabilities, or with the
- option `raw` logits. The documents run at the same time, and with those of other calls. Only the count is
- written if `scores` is NULL and `capacity` 0. `options` may be NULL.
+ Scores documents by their relevance for a query, in the order of the documents: probabilities,
+ or with the option `raw` logits. The documents run at the same time, and with those of other
+ calls. Only the count is written if `scores` is NULL and `capacity` 0. `options` may be NULL.
  */
 pelton_status pelton_rerank(const struct pelton_model *model,
                             const char *query,
@@ -827,8 +837,8 @@ pelton_status pelton_rerank(const struct pelton_model *model,
                             struct pelton_error **error);
 
 /*
- Makes a session of a model, whose handle is closed if it succeeds. The model may have no other handles,
- streams or calls. Decoders of it go on.
+ Makes a session of a model, whose handle is closed if it succeeds. The model may have no other
+ handles, streams or calls. Decoders of it go on.
  */
 pelton_status pelton_session_new(struct pelton_model *model,
                                  struct pelton_session **session,
@@ -871,16 +881,17 @@ pelton_status pelton_session_position(const struct pelton_session *session,
                                       struct pelton_error **error);
 
 /*
- Shortens the sequence to its first `positions`; with 0 another text begins. It is empty afterwards if the
- model no longer has the state that the next token needs: `pelton_session_position` tells.
+ Shortens the sequence to its first `positions`; with 0 another text begins. It is empty
+ afterwards if the model no longer has the state that the next token needs:
+ `pelton_session_position` tells.
  */
 pelton_status pelton_session_truncate(struct pelton_session *session,
                                       size_t positions,
                                       struct pelton_error **error);
 
 /*
- Runs tokens at the next positions `passes` times over, and returns the times of the steps as JSON. The
- sequence stays as long as it was.
+ Runs tokens at the next positions `passes` times over, and returns the times of the steps as
+ JSON. The sequence stays as long as it was.
  */
 pelton_status pelton_session_profile(struct pelton_session *session,
                                      const uint32_t *ids,
@@ -905,8 +916,8 @@ pelton_status pelton_transcribe_file(const struct pelton_model *model,
                                      struct pelton_error **error);
 
 /*
- Transcribes samples of one channel at 16,000 samples a second, in [-1, 1]. They are copied. `options` may
- be NULL.
+ Transcribes samples of one channel at 16,000 samples a second, in [-1, 1]. They are copied.
+ `options` may be NULL.
  */
 pelton_status pelton_transcribe_samples(const struct pelton_model *model,
                                         const float *samples,
@@ -924,13 +935,15 @@ pelton_next pelton_transcription_next(struct pelton_transcription *transcription
                                       struct pelton_error **error);
 
 /*
- Cancels the transcription. Its next read fails with `PELTON_CANCELLED`, after the segments that there are.
+ Cancels the transcription. Its next read fails with `PELTON_CANCELLED`, after the
+ segments that there are.
  */
 pelton_status pelton_transcription_cancel(const struct pelton_transcription *transcription,
                                           struct pelton_error **error);
 
 /*
- Sets a function that is called when a segment or the end can be read, as `pelton_stream_on_ready` does.
+ Sets a function that is called when a segment or the end can be read, as
+ `pelton_stream_on_ready` does.
  */
 pelton_status pelton_transcription_on_ready(const struct pelton_transcription *transcription,
                                             pelton_ready_fn callback,
@@ -938,9 +951,9 @@ pelton_status pelton_transcription_on_ready(const struct pelton_transcription *t
                                             struct pelton_error **error);
 
 /*
- Reads the whole result after the end: `text`, `language` (its code), or a file in the format `txt`,
- `srt`, `vtt`, `tsv`, `json`, `csv` or `lrc`. At any time `pending` is the newest text of live audio after
- its words, which may still change.
+ Reads the whole result after the end: `text`, `language` (its code), or a file in the format
+ `txt`, `srt`, `vtt`, `tsv`, `json`, `csv` or `lrc`. At any time `pending` is the newest text of
+ live audio after its words, which may still change.
  */
 pelton_status pelton_transcription_text(const struct pelton_transcription *transcription,
                                         const char *name,
@@ -954,9 +967,10 @@ pelton_status pelton_transcription_text(const struct pelton_transcription *trans
 pelton_status pelton_transcription_close(struct pelton_transcription *transcription);
 
 /*
- Starts the transcription of live audio, which `pelton_transcription_push` adds. Its segments are words: a
- word comes once two transcripts in succession agree on it, and then stays. The model must know the times of
- words. Several live transcriptions can share it: each has it while it computes. `options` may be NULL.
+ Starts the transcription of live audio, which `pelton_transcription_push` adds. Its segments are
+ words: a word comes once two transcripts in succession agree on it, and then stays. The model
+ must know the times of words. Several live transcriptions can share it: each has it while it
+ computes. `options` may be NULL.
  */
 pelton_status pelton_transcribe_live(const struct pelton_model *model,
                                      const struct pelton_options *options,
@@ -964,8 +978,8 @@ pelton_status pelton_transcribe_live(const struct pelton_model *model,
                                      struct pelton_error **error);
 
 /*
- Adds samples of one channel at 16,000 samples a second, in [-1, 1], to a live transcription. They are
- copied, and wait until the model has time; the call does not wait.
+ Adds samples of one channel at 16,000 samples a second, in [-1, 1], to a live transcription.
+ They are copied, and wait until the model has time; the call does not wait.
  */
 pelton_status pelton_transcription_push(const struct pelton_transcription *transcription,
                                         const float *samples,

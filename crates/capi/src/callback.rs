@@ -2,8 +2,8 @@
 
 use std::{cell::Cell, ffi::c_void};
 
-/// A function that is called when something can be read: it wakes the reader and does nothing else. It runs
-/// on a thread of the library.
+/// A function that is called when something can be read: it wakes the reader and does nothing else.
+/// It runs on a thread of the library.
 pub type pelton_ready_fn = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
 
 thread_local! {

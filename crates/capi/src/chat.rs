@@ -23,8 +23,8 @@ pub(crate) fn render(model: &Model, all: &Conversation) -> Result<ChatPrompt, Fa
     Ok(prompt.map_err(pelton::Error::from)?)
 }
 
-/// Renders a conversation by the model's chat template. The messages are a list in JSON, or an object
-/// with `messages`, `tools` and further keys, as `pelton_request_set_messages` takes.
+/// Renders a conversation by the model's chat template. The messages are a list in JSON, or an
+/// object with `messages`, `tools` and further keys, as `pelton_request_set_messages` takes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_chat_render(
     model: *const pelton_model,

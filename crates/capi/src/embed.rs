@@ -49,9 +49,9 @@ pub(crate) unsafe fn texts_of<'a>(
     list.iter().map(|one| unsafe { text(one.data, one.length, "a text") }).collect()
 }
 
-/// Embeds texts: `[texts, dimensions]` values, or with the pooling `none` a vector for each token. The texts
-/// run at the same time, and with those of other calls. Only the count is written if `values` is
-/// NULL and `capacity` 0. `options` may be NULL.
+/// Embeds texts: `[texts, dimensions]` values, or with the pooling `none` a vector for each token.
+/// The texts run at the same time, and with those of other calls. Only the count is written if
+/// `values` is NULL and `capacity` 0. `options` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_embed(
     model: *const pelton_model,

@@ -33,7 +33,8 @@ pub(crate) const SETTINGS: &[Setting<EngineOptions>] = &[
     setting!("repack", flag, |options, repack| options.repack = Some(repack)),
 ];
 
-/// Opens a device. `options` may be NULL: then it is a hardware GPU if there is one, or else the CPU.
+/// Opens a device. `options` may be NULL: then it is a hardware GPU if there is one, or else the
+/// CPU.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_engine_open(
     options: *const pelton_options,

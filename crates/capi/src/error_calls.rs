@@ -18,8 +18,8 @@ pub unsafe extern "C" fn pelton_error_code(error: *const pelton_error) -> pelton
         .unwrap_or_else(|status| status)
 }
 
-/// The text of an error, which ends with NUL and lives until `pelton_error_free`. NULL if it is none.
-/// `length` may be NULL.
+/// The text of an error, which ends with NUL and lives until `pelton_error_free`. NULL if it is
+/// none. `length` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_error_text(
     error: *const pelton_error,

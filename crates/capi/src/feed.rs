@@ -58,8 +58,8 @@ impl Feed {
         self.changed.notify_all();
     }
 
-    /// Waits for `step` samples, and returns so many, or all of them if it is late; at the end the rest, with
-    /// true. `None` once `cancelled` is set.
+    /// Waits for `step` samples, and returns so many, or all of them if it is late; at the end the
+    /// rest, with true. `None` once `cancelled` is set.
     pub(crate) fn take(&self, step: usize, cancelled: &AtomicBool) -> Option<(Vec<f32>, bool)> {
         let mut waiting = self.lock();
         while !cancelled.load(Ordering::Relaxed) {

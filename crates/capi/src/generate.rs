@@ -14,13 +14,13 @@ use crate::{
     token::pelton_token,
 };
 
-/// A function that receives each token; it returns whether the text goes on. It runs on the thread that
-/// called, and may call the library. The token's texts live until it returns.
+/// A function that receives each token; it returns whether the text goes on. It runs on the thread
+/// that called, and may call the library. The token's texts live until it returns.
 pub type pelton_token_fn =
     Option<unsafe extern "C" fn(token: *const pelton_token, user_data: *mut c_void) -> bool>;
 
-/// Runs a request to its end, and passes each token to a function. If the function returns false, the
-/// request is cancelled, which is no error.
+/// Runs a request to its end, and passes each token to a function. If the function returns false,
+/// the request is cancelled, which is no error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_generate(
     model: *const pelton_model,
@@ -38,7 +38,8 @@ pub unsafe extern "C" fn pelton_generate(
                 Next::End | Next::TimedOut => return Ok(()),
                 Next::Piece(mut piece) => {
                     let view = piece.view();
-                    // SAFETY: the caller's function follows the header; the view lives while it runs.
+                    // SAFETY: the caller's function follows the header; the view
+                    // lives while it runs.
                     if !unsafe { call(&raw const view, user_data) } {
                         handle.cancel();
                         return Ok(());

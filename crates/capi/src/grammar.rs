@@ -39,8 +39,9 @@ fn constraint(kind: &str, source: &str) -> Result<Constraint, Fault> {
     })
 }
 
-/// Compiles a grammar for a model. `kind` is `json_schema`, `json_object` (the source is not read), `regex`,
-/// `lark` or `gbnf`. A grammar that does not compile is an error that names its keyword or place.
+/// Compiles a grammar for a model. `kind` is `json_schema`, `json_object` (the source is not
+/// read), `regex`, `lark` or `gbnf`. A grammar that does not compile is an error that names
+/// its keyword or place.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_grammar_new(
     model: *const pelton_model,

@@ -8,7 +8,8 @@ use std::{
 
 use crate::{callback, error::pelton_error, fault::Fault, handles, status::pelton_status};
 
-/// Runs a call. A panic of it becomes [`pelton_status::PELTON_PANIC`]; handles that it has used are poisoned.
+/// Runs a call. A panic of it becomes [`pelton_status::PELTON_PANIC`]; handles that it
+/// has used are poisoned.
 ///
 /// # Safety
 ///
@@ -40,7 +41,8 @@ pub(crate) unsafe fn attempt<R>(
         Err(fault) => (Err(fault.status), handles::open::<pelton_error>(fault.into())),
     };
     if !error.is_null() {
-        // SAFETY: the caller promises that a handle can be written there; it may lie at any address.
+        // SAFETY: the caller promises that a handle can be written there; it may lie at any
+        // address.
         unsafe { error.write_unaligned(object) };
     }
     outcome

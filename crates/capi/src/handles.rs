@@ -1,9 +1,9 @@
 //! Handles as C sees them: numbers in the form of pointers.
 //!
-//! A handle is never dereferenced. It is the key of an object in the registry of its kind, and no key is
-//! given twice. So a handle that was closed, one of another kind and any other pointer are errors, and there
-//! is no unsafe code here. A call holds a reference of its object, which therefore lives as long as
-//! the longest call.
+//! A handle is never dereferenced. It is the key of an object in the registry of its kind, and no
+//! key is given twice. So a handle that was closed, one of another kind and any other pointer are
+//! errors, and there is no unsafe code here. A call holds a reference of its object, which
+//! therefore lives as long as the longest call.
 
 use std::{
     collections::BTreeMap,
@@ -170,7 +170,8 @@ pub(crate) fn close<H: Handle>(handle: *mut H) -> Result<Arc<Slot<H::Object>>, F
 ///
 /// # Errors
 ///
-/// The handle is NULL, not live or poisoned; or something else has the object, and the handle stays.
+/// The handle is NULL, not live or poisoned; or something else has the object, and the handle
+/// stays.
 pub(crate) fn take<H: Handle>(handle: *mut H) -> Result<H::Object, Fault> {
     drop(get(handle)?);
     let mut live = H::registry().0.write().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,8 @@
 //! The C interface of Pelton. `include/pelton.h` is made of this crate by
 //! cbindgen, and `docs/c.md` describes it.
 //!
-//! Each function is one call of the crate `pelton` within `guard`: panics and errors become
-//! codes. Handles are keys of registries (`handles`), never addresses. Memory of the caller is read and
+//! Each function is one call of the crate `pelton` within `guard`: panics and errors become codes.
+//! Handles are keys of registries (`handles`), never addresses. Memory of the caller is read and
 //! written in `memory` alone.
 //!
 //! The names are those of the header, and the rules of pointers are at its top.

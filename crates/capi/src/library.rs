@@ -10,7 +10,8 @@ pub extern "C" fn pelton_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// Handles of all kinds that were opened and not closed, errors and texts included. It is for tests.
+/// Handles of all kinds that were opened and not closed, errors and texts included. It is for
+/// tests.
 #[unsafe(no_mangle)]
 pub extern "C" fn pelton_live_handles() -> u64 {
     handles::live() as u64

@@ -24,9 +24,10 @@ impl TranscriptionObject {
     }
 }
 
-/// Starts the transcription of live audio, which `pelton_transcription_push` adds. Its segments are words: a
-/// word comes once two transcripts in succession agree on it, and then stays. The model must know the times of
-/// words. Several live transcriptions can share it: each has it while it computes. `options` may be NULL.
+/// Starts the transcription of live audio, which `pelton_transcription_push` adds. Its segments are
+/// words: a word comes once two transcripts in succession agree on it, and then stays. The model
+/// must know the times of words. Several live transcriptions can share it: each has it while it
+/// computes. `options` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_transcribe_live(
     model: *const pelton_model,
@@ -43,8 +44,8 @@ pub unsafe extern "C" fn pelton_transcribe_live(
     }
 }
 
-/// Adds samples of one channel at 16,000 samples a second, in [-1, 1], to a live transcription. They are
-/// copied, and wait until the model has time; the call does not wait.
+/// Adds samples of one channel at 16,000 samples a second, in [-1, 1], to a live transcription.
+/// They are copied, and wait until the model has time; the call does not wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_transcription_push(
     transcription: *const pelton_transcription,

@@ -33,8 +33,8 @@ pub const PELTON_LOG_DEBUG: u32 = 4;
 /// Passes and evictions.
 pub const PELTON_LOG_TRACE: u32 = 5;
 
-/// A function that receives a line of the log: UTF-8 with a NUL after it, which lives until it returns. It
-/// runs on any thread, one at a time, and may not call the library.
+/// A function that receives a line of the log: UTF-8 with a NUL after it, which lives until it
+/// returns. It runs on any thread, one at a time, and may not call the library.
 pub type pelton_log_fn = Option<
     unsafe extern "C" fn(level: u32, text: *const c_char, length: usize, user_data: *mut c_void),
 >;
@@ -108,7 +108,8 @@ impl Subscriber for Log {
         if let Some(sink) = &*sink {
             let level = number(*event.metadata().level());
             let data = text.as_ptr().cast();
-            // SAFETY: the caller has promised a function that any thread can call, until it is unset.
+            // SAFETY: the caller has promised a function that any thread can call, until it is
+            // unset.
             inside(|| unsafe { (sink.call)(level, data, length, sink.user_data) });
         }
     }
@@ -118,8 +119,8 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
-/// Sets the function that receives the log, of all engines, up to a level `PELTON_LOG_*`. NULL unsets it; it
-/// does not run any more when this call returns that has unset it.
+/// Sets the function that receives the log, of all engines, up to a level `PELTON_LOG_*`. NULL
+/// unsets it; it does not run any more when this call returns that has unset it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_log_set(
     level: u32,

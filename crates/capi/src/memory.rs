@@ -28,8 +28,8 @@ pub(crate) unsafe fn array<'a, T>(
             "{name} has {length} elements, more than memory has"
         )));
     }
-    // SAFETY: it is aligned and not NULL, no longer than an object can be, and readable as the caller
-    // promises.
+    // SAFETY: it is aligned and not NULL, no longer than an object can be, and readable as
+    // the caller promises.
     Ok(unsafe { slice::from_raw_parts(data, length) })
 }
 
@@ -82,13 +82,13 @@ pub(crate) struct SizedOut<T> {
     size: usize,
 }
 
-/// A place for a struct that begins with its size. Fields that the caller's version lacks are not written.
-/// `first` is the size of the struct's first version.
+/// A place for a struct that begins with its size. Fields that the caller's version lacks are not
+/// written. `first` is the size of the struct's first version.
 ///
 /// # Safety
 ///
-/// If it is not NULL, a `u32` can be read there. As many bytes as that says can be written until the
-/// [`SizedOut`] is used.
+/// If it is not NULL, a `u32` can be read there. As many bytes as that says can be written until
+/// the [`SizedOut`] is used.
 pub(crate) unsafe fn sized_out<T>(
     place: *mut T,
     first: usize,
@@ -112,8 +112,8 @@ impl<T> SizedOut<T> {
         let skipped = size_of::<u32>();
         let bytes = self.size.min(size_of::<T>()).saturating_sub(skipped);
         let from = (&raw const value).cast::<u8>();
-        // SAFETY: both have so many bytes after the first field; `sized_out` has checked the place, and its
-        // caller promises that it is writable.
+        // SAFETY: both have so many bytes after the first field; `sized_out` has checked the place,
+        // and its caller promises that it is writable.
         unsafe {
             ptr::copy_nonoverlapping(
                 from.add(skipped),
@@ -135,8 +135,8 @@ pub(crate) struct Buffer<T> {
 ///
 /// # Safety
 ///
-/// Until the [`Buffer`] is used, `capacity` elements can be written at `data` if that is not NULL, and a
-/// `usize` at `count`.
+/// Until the [`Buffer`] is used, `capacity` elements can be written at `data` if that is not NULL,
+/// and a `usize` at `count`.
 pub(crate) unsafe fn buffer<T>(
     data: *mut T,
     capacity: usize,
@@ -186,8 +186,8 @@ impl<T: Copy> Buffer<T> {
                 format_args!("the buffer has {} elements, expected {}", self.capacity, items.len()),
             ));
         }
-        // SAFETY: the items fit; `buffer` has checked the place, and its caller promises that it is writable.
-        // The items are the library's, so they do not overlap the caller's memory.
+        // SAFETY: the items fit; `buffer` has checked the place, and its caller promises that it is
+        // writable. The items are the library's, so they do not overlap the caller's memory.
         unsafe { ptr::copy_nonoverlapping(items.as_ptr(), self.data, items.len()) };
         Ok(())
     }

@@ -128,8 +128,8 @@ fn shown(value: &Value) -> Option<String> {
     }
 }
 
-/// Reads a number of a model by its name, such as `context`, or by its key in the model file, such as
-/// `llama.block_count`.
+/// Reads a number of a model by its name, such as `context`, or by its key in the model file, such
+/// as `llama.block_count`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_model_integer(
     model: *const pelton_model,
@@ -150,8 +150,8 @@ pub unsafe extern "C" fn pelton_model_integer(
     }
 }
 
-/// Reads a text of a model by its name, such as `kind` (`text`, `embedding`, `scores` or `speech`), or any
-/// value by its key in the model file.
+/// Reads a text of a model by its name, such as `kind` (`text`, `embedding`, `scores` or `speech`),
+/// or any value by its key in the model file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_model_text(
     model: *const pelton_model,

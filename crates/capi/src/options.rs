@@ -16,8 +16,8 @@ use crate::{
     status::pelton_status,
 };
 
-/// Options by name: of an engine, a load, embeddings or a transcription. A call reads those that it is
-/// given; later changes do not concern it.
+/// Options by name: of an engine, a load, embeddings or a transcription. A call reads those that it
+/// is given; later changes do not concern it.
 pub struct pelton_options;
 
 /// Names and values.

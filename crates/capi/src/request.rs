@@ -107,9 +107,10 @@ pub unsafe extern "C" fn pelton_request_set_tokens(
     }
 }
 
-/// Sets a conversation to answer. It is JSON: a list of messages as in OpenAI's API, or an object with the
-/// keys `messages`, `tools`, `tool_choice`, `parallel_tool_calls`, `documents`, `add_generation_prompt`,
-/// `continue_final_message`, `enable_thinking`, `reasoning_effort` and `chat_template_kwargs`.
+/// Sets a conversation to answer. It is JSON: a list of messages as in OpenAI's API, or an object
+/// with the keys `messages`, `tools`, `tool_choice`, `parallel_tool_calls`, `documents`,
+/// `add_generation_prompt`, `continue_final_message`, `enable_thinking`, `reasoning_effort` and
+/// `chat_template_kwargs`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_request_set_messages(
     request: *mut pelton_request,

@@ -22,9 +22,9 @@ pub(crate) const SETTINGS: &[Setting<RerankOptions>] = &[
     setting!("cache_salt", whole, |options, salt| options.cache_salt = salt),
 ];
 
-/// Scores documents by their relevance for a query, in the order of the documents: probabilities, or with the
-/// option `raw` logits. The documents run at the same time, and with those of other calls. Only the count is
-/// written if `scores` is NULL and `capacity` 0. `options` may be NULL.
+/// Scores documents by their relevance for a query, in the order of the documents: probabilities,
+/// or with the option `raw` logits. The documents run at the same time, and with those of other
+/// calls. Only the count is written if `scores` is NULL and `capacity` 0. `options` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_rerank(
     model: *const pelton_model,

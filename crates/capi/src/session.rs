@@ -40,8 +40,8 @@ impl SessionObject {
     }
 }
 
-/// Makes a session of a model, whose handle is closed if it succeeds. The model may have no other handles,
-/// streams or calls. Decoders of it go on.
+/// Makes a session of a model, whose handle is closed if it succeeds. The model may have no other
+/// handles, streams or calls. Decoders of it go on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_session_new(
     model: *mut pelton_model,
@@ -146,8 +146,9 @@ pub unsafe extern "C" fn pelton_session_position(
     }
 }
 
-/// Shortens the sequence to its first `positions`; with 0 another text begins. It is empty afterwards if the
-/// model no longer has the state that the next token needs: `pelton_session_position` tells.
+/// Shortens the sequence to its first `positions`; with 0 another text begins. It is empty
+/// afterwards if the model no longer has the state that the next token needs:
+/// `pelton_session_position` tells.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_session_truncate(
     session: *mut pelton_session,
@@ -163,8 +164,8 @@ pub unsafe extern "C" fn pelton_session_truncate(
     }
 }
 
-/// Runs tokens at the next positions `passes` times over, and returns the times of the steps as JSON. The
-/// sequence stays as long as it was.
+/// Runs tokens at the next positions `passes` times over, and returns the times of the steps as
+/// JSON. The sequence stays as long as it was.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_session_profile(
     session: *mut pelton_session,

@@ -12,7 +12,8 @@ pub enum pelton_status {
     PELTON_NULL = 1,
     /// A handle is not live: it was closed, or it is another kind of handle.
     PELTON_CLOSED = 2,
-    /// The caller's buffer is too small. Nothing was written to it, and the count says how much is needed.
+    /// The caller's buffer is too small. Nothing was written to it, and the count
+    /// says how much is needed.
     PELTON_BUFFER = 3,
     /// A call with this handle has panicked before. It can only be closed.
     PELTON_POISONED = 4,

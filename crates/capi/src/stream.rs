@@ -26,7 +26,8 @@ use crate::{
     token::{FIRST_SIZE, pelton_token},
 };
 
-/// A running request. It keeps its model loaded. One thread at a time reads it; any thread can cancel it.
+/// A running request. It keeps its model loaded. One thread at a time reads it; any
+/// thread can cancel it.
 pub struct pelton_stream;
 
 /// The outcome of a wait.
@@ -92,8 +93,8 @@ pub unsafe extern "C" fn pelton_request_start(
     }
 }
 
-/// Waits for the next token at most `timeout_ms` milliseconds: 0 does not wait, and a negative time is
-/// without end. After the end, and after an error, it is `PELTON_NEXT_END`.
+/// Waits for the next token at most `timeout_ms` milliseconds: 0 does not wait, and a negative time
+/// is without end. After the end, and after an error, it is `PELTON_NEXT_END`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_stream_next(
     stream: *mut pelton_stream,
@@ -135,9 +136,9 @@ pub unsafe extern "C" fn pelton_stream_cancel(
     }
 }
 
-/// Sets a function that is called when a token or the end can be read; NULL unsets it. It runs on a thread
-/// of the library, and at once on this one if there is something to read. It may not call the library.
-/// It does not run any more when this call returns that has unset it.
+/// Sets a function that is called when a token or the end can be read; NULL unsets it. It runs on a
+/// thread of the library, and at once on this one if there is something to read. It may not call
+/// the library. It does not run any more when this call returns that has unset it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_stream_on_ready(
     stream: *const pelton_stream,
@@ -211,9 +212,10 @@ pub unsafe extern "C" fn pelton_stream_number(
     }
 }
 
-/// Reads a text of the tokens that were read so far. `text` is the answer, and `message` the JSON of it for the
-/// conversation. `prompt` is the JSON of the log-probabilities that the request asks for. `finish_reason` is
-/// empty before the end, then `end`, `stop`, `length` or `cancelled`. `seed` gives the same text again.
+/// Reads a text of the tokens that were read so far. `text` is the answer, and `message` the JSON
+/// of it for the conversation. `prompt` is the JSON of the log-probabilities that the request asks
+/// for. `finish_reason` is empty before the end, then `end`, `stop`, `length` or `cancelled`.
+/// `seed` gives the same text again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_stream_text(
     stream: *const pelton_stream,

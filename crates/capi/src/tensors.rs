@@ -10,7 +10,8 @@ use crate::{
     model::pelton_model, status::pelton_status,
 };
 
-/// A tensor of a model file. The caller sets `size`. Names and data live as long as the model's handle.
+/// A tensor of a model file. The caller sets `size`. Names and data live as long as the model's
+/// handle.
 #[repr(C)]
 pub struct pelton_tensor {
     /// `sizeof(pelton_tensor)`, set by the caller.

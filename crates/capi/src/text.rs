@@ -23,8 +23,8 @@ pub(crate) fn give(place: Out<*mut pelton_text>, mut text: String) {
     place.set(handles::open(TextObject(text)));
 }
 
-/// The bytes of a text, UTF-8, which live until `pelton_text_free`. A NUL follows them. NULL if the text
-/// is not live. `length` may be NULL.
+/// The bytes of a text, UTF-8, which live until `pelton_text_free`. A NUL follows them. NULL if the
+/// text is not live. `length` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_text_data(
     text: *const pelton_text,

@@ -16,8 +16,8 @@ pub struct pelton_logprob {
     pub logprob: f32,
 }
 
-/// The next piece of an answer. The caller sets `size`. Texts live until the next call with the stream;
-/// a NUL follows them.
+/// The next piece of an answer. The caller sets `size`. Texts live until the next call with the
+/// stream; a NUL follows them.
 #[repr(C)]
 pub struct pelton_token {
     /// `sizeof(pelton_token)`, set by the caller.
@@ -28,7 +28,8 @@ pub struct pelton_token {
     pub text: *const c_char,
     /// Bytes of the text.
     pub text_length: usize,
-    /// In the answer to a conversation: the text of the model's reasoning. `text` has the answer alone.
+    /// In the answer to a conversation: the text of the model's reasoning. `text`
+    /// has the answer alone.
     pub reasoning: *const c_char,
     /// Bytes of the reasoning.
     pub reasoning_length: usize,

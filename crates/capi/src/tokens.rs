@@ -21,15 +21,16 @@ use crate::{
 
 /// Special tokens that are written in the text count as such. Without it they are text.
 pub const PELTON_TOKENIZE_SPECIAL: u32 = 1;
-/// Encode as prompts are: special tokens count, and those that belong before and after a text are added.
+/// Encode as prompts are: special tokens count, and those that belong before and
+/// after a text are added.
 pub const PELTON_TOKENIZE_PROMPT: u32 = 2;
 /// Control tokens become text when ids are decoded.
 pub const PELTON_DETOKENIZE_SPECIAL: u32 = 1;
 /// The id that no token has.
 pub const PELTON_NO_TOKEN: u32 = 0xFFFF_FFFF;
 
-/// A decoder of a text token by token: one token is not always whole characters. It goes on without its
-/// model. One thread at a time uses it.
+/// A decoder of a text token by token: one token is not always whole characters. It goes on without
+/// its model. One thread at a time uses it.
 pub struct pelton_decoder;
 
 /// The state between two tokens.
@@ -81,8 +82,8 @@ pub unsafe extern "C" fn pelton_tokenize(
     }
 }
 
-/// Decodes ids to a text. `flags` are 0 or `PELTON_DETOKENIZE_SPECIAL`. Bytes that are no characters become
-/// U+FFFD.
+/// Decodes ids to a text. `flags` are 0 or `PELTON_DETOKENIZE_SPECIAL`. Bytes that are no
+/// characters become U+FFFD.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_detokenize(
     model: *const pelton_model,
@@ -127,8 +128,8 @@ pub unsafe extern "C" fn pelton_decoder_new(
     }
 }
 
-/// Adds a token, and returns the characters that are complete now, possibly none. `PELTON_NO_TOKEN` ends the
-/// text and returns its rest; the next token begins another one.
+/// Adds a token, and returns the characters that are complete now, possibly none. `PELTON_NO_TOKEN`
+/// ends the text and returns its rest; the next token begins another one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_decoder_push(
     decoder: *mut pelton_decoder,

@@ -27,12 +27,12 @@ use crate::{
     transcribe_options::SETTINGS,
 };
 
-/// A running transcription. It keeps its model loaded until it ends. One thread at a time reads it; any
-/// thread can cancel it.
+/// A running transcription. It keeps its model loaded until it ends. One thread at a time reads it;
+/// any thread can cancel it.
 pub struct pelton_transcription;
 
-/// A piece of speech. The caller sets `size`. The text lives until the next call with the transcription;
-/// a NUL follows it.
+/// A piece of speech. The caller sets `size`. The text lives until the next call with the
+/// transcription; a NUL follows it.
 #[repr(C)]
 pub struct pelton_segment {
     /// `sizeof(pelton_segment)`, set by the caller.
@@ -152,8 +152,8 @@ pub unsafe extern "C" fn pelton_transcribe_file(
     }
 }
 
-/// Transcribes samples of one channel at 16,000 samples a second, in [-1, 1]. They are copied. `options` may
-/// be NULL.
+/// Transcribes samples of one channel at 16,000 samples a second, in [-1, 1]. They are copied.
+/// `options` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_transcribe_samples(
     model: *const pelton_model,
@@ -227,7 +227,8 @@ fn view(segment: &Segment, current: &mut String) -> pelton_segment {
     }
 }
 
-/// Cancels the transcription. Its next read fails with `PELTON_CANCELLED`, after the segments that there are.
+/// Cancels the transcription. Its next read fails with `PELTON_CANCELLED`, after the
+/// segments that there are.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_transcription_cancel(
     transcription: *const pelton_transcription,
@@ -242,7 +243,8 @@ pub unsafe extern "C" fn pelton_transcription_cancel(
     }
 }
 
-/// Sets a function that is called when a segment or the end can be read, as `pelton_stream_on_ready` does.
+/// Sets a function that is called when a segment or the end can be read, as
+/// `pelton_stream_on_ready` does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_transcription_on_ready(
     transcription: *const pelton_transcription,
@@ -260,9 +262,9 @@ pub unsafe extern "C" fn pelton_transcription_on_ready(
     }
 }
 
-/// Reads the whole result after the end: `text`, `language` (its code), or a file in the format `txt`,
-/// `srt`, `vtt`, `tsv`, `json`, `csv` or `lrc`. At any time `pending` is the newest text of live audio after
-/// its words, which may still change.
+/// Reads the whole result after the end: `text`, `language` (its code), or a file in the format
+/// `txt`, `srt`, `vtt`, `tsv`, `json`, `csv` or `lrc`. At any time `pending` is the newest text of
+/// live audio after its words, which may still change.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_transcription_text(
     transcription: *const pelton_transcription,

@@ -1,4 +1,5 @@
-//! The examples as their readers build and run them: with sanitizers, and compared with the Rust library.
+//! The examples as their readers build and run them: with sanitizers, and compared
+//! with the Rust library.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
@@ -195,8 +196,8 @@ fn epoll() {
     assert_eq!(text, expected);
 }
 
-/// A program that was built with the header of the baseline, abi/pelton.h, and linked to a library with its
-/// functions alone, runs on this library.
+/// A program that was built with the header of the baseline, abi/pelton.h, and linked to a library
+/// with its functions alone, runs on this library.
 #[test]
 fn programs_of_the_baseline_run() {
     let Some(workshop) = Workshop::open() else { return };

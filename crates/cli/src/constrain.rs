@@ -18,7 +18,8 @@ pub(crate) struct ConstraintArgs {
     /// Generate a text that this regular expression matches as a whole
     #[arg(long, value_name = "R", group = "constraint")]
     regex: Option<String>,
-    /// Generate a text of this grammar: a file, or the grammar itself. It is GBNF where it has ::=, else Lark
+    /// Generate a text of this grammar: a file, or the grammar itself. It is GBNF where
+    /// it has ::=, else Lark
     #[arg(long, value_name = "FILE|GBNF", group = "constraint")]
     grammar: Option<String>,
     /// Begin the constraint after this text, such as </think>; may be given several times

@@ -23,8 +23,8 @@ pub(crate) struct DefaultArgs {
     /// Add X to the logit of a token, by its id; -inf for never; may be given several times
     #[arg(long, value_name = "ID=X", value_parser = bias, allow_hyphen_values = true)]
     logit_bias: Vec<(u32, f32)>,
-    /// A JSON object of variables of the chat template, such as {"enable_thinking": false}; may be given several
-    /// times
+    /// A JSON object of variables of the chat template, such as {"enable_thinking": false}; may
+    /// be given several times
     #[arg(long, value_name = "JSON", value_parser = kwargs)]
     chat_template_kwargs: Vec<Map<String, Value>>,
     #[command(flatten)]

@@ -12,10 +12,11 @@ use crate::output::note;
 pub(crate) struct EffortArgs {
     /// Read only this fraction of the weights for a generated token: less is faster and less exact
     ///
-    /// E is above 0 and at most 1. The format of the weights decides what is left out, and some formats are read whole
-    /// (docs/effort.md). The first load of a model in Q8_0 measures thresholds, which takes up to a minute. On a GPU a
-    /// load measures whether E is faster, and else runs the whole model. Keys may follow, separated by commas: the word
-    /// always runs E anyway. For weights in F16, BF16 and F32 on a CPU, ranks=R keeps the greatest R of every 16
+    /// E is above 0 and at most 1. The format of the weights decides what is left out, and some
+    /// formats are read whole (docs/effort.md). The first load of a model in Q8_0 measures
+    /// thresholds, which takes up to a minute. On a GPU a load measures whether E is faster, and
+    /// else runs the whole model. Keys may follow, separated by commas: the word always runs E
+    /// anyway. For weights in F16, BF16 and F32 on a CPU, ranks=R keeps the greatest R of every 16
     /// weights alone, and buckets=FILE is a file of `pelton effort pack`.
     #[arg(long, value_name = "E[,KEY=VALUE...]")]
     effort: Option<EffortValue>,

@@ -1,4 +1,5 @@
-//! Help in two levels: `--help` shows the options of every day under their headings, `--help-all` all of them.
+//! Help in two levels: `--help` shows the options of every day under their headings,
+//! `--help-all` all of them.
 
 use std::ffi::{OsStr, OsString};
 
@@ -7,7 +8,8 @@ use clap::{Arg, ArgAction, Command};
 /// The flag of the second level.
 const ALL: &str = "--help-all";
 
-/// The options that `--help` shows, by their ids, under each heading. A command shows those that it has.
+/// The options that `--help` shows, by their ids, under each heading. A command
+/// shows those that it has.
 const EVERYDAY: &[(&str, &[&str])] = &[
     (
         FIRST,
@@ -71,7 +73,8 @@ const WHOLE: &[&str] = &[
     "man",
 ];
 
-/// Options that are everyday ones of other commands alone: a server has them as defaults of requests.
+/// Options that are everyday ones of other commands alone: a server has them as
+/// defaults of requests.
 const ELSEWHERE: &[(&str, &[&str])] =
     &[("serve", &["tokens", "json_schema", "temperature", "top_p", "seed"])];
 
@@ -84,7 +87,8 @@ pub(crate) enum Level {
     All,
 }
 
-/// A command line in which `--help` stands for `--help-all`, and the level of help that it wants, if it does.
+/// A command line in which `--help` stands for `--help-all`, and the level of help that
+/// it wants, if it does.
 pub(crate) fn level(words: Vec<OsString>) -> (Vec<OsString>, Option<Level>) {
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     let has = |flag: &str| words[..end].iter().any(|word| word == OsStr::new(flag));
@@ -204,7 +208,8 @@ mod tests {
         }
     }
 
-    /// The options of a help, each with the lines that describe it, and the rest with gaps in their places.
+    /// The options of a help, each with the lines that describe it, and the rest with
+    /// gaps in their places.
     #[cfg(feature = "gpu")]
     fn options(help: &str) -> (Vec<String>, String) {
         let is_head = |line: &str| line.starts_with("  -") || line.starts_with("      --");

@@ -29,8 +29,8 @@ pub(crate) struct HubArgs {
     /// Download nothing: models are those of this machine
     #[arg(long, global = true)]
     offline: bool,
-    /// The token of Hugging Face, in place of the environment variable HF_TOKEN. Other users of this machine see
-    /// it in the list of processes
+    /// The token of Hugging Face, in place of the environment variable HF_TOKEN. Other users of
+    /// this machine see it in the list of processes
     #[arg(long, global = true, value_name = "TOKEN", hide_short_help = true)]
     hf_token: Option<String>,
 }
@@ -63,16 +63,16 @@ pub(crate) fn settings() -> Result<Settings> {
     Ok(settings)
 }
 
-/// Whether a word, which could also be a prompt, names a model: by its form, or because this machine has a model of
-/// that name.
+/// Whether a word, which could also be a prompt, names a model: by its form, or because this
+/// machine has a model of that name.
 pub(crate) fn is_model(word: &str) -> bool {
     let is_found = |reference| open().is_ok_and(|hub| hub.find(&reference, None).is_some());
     names::is_model(word) || names::reference(word).is_some_and(is_found)
 }
 
-/// The path of a model: `word` itself if it is a path or the built-in model. Any other word is a name, whose model is
-/// found on this machine or downloaded, of several quantizations the one for the memory of `device`. On a
-/// terminal a question comes before a large download.
+/// The path of a model: `word` itself if it is a path or the built-in model. Any other word is a
+/// name, whose model is found on this machine or downloaded, of several quantizations the one for
+/// the memory of `device`. On a terminal a question comes before a large download.
 pub(crate) fn local(word: &str, device: Device) -> Result<String> {
     let Some(reference) = names::reference(word) else { return Ok(word.to_owned()) };
     let model = found_or_pulled(&reference, device)?;

@@ -30,7 +30,8 @@ const NOTES: &[(&str, &str)] = &[
     ("draft", ". The name of a model stands for its file"),
 ];
 
-/// Options whose flags have a syntax of their own, and fields of their own in the commands' arguments.
+/// Options whose flags have a syntax of their own, and fields of their own in the
+/// commands' arguments.
 const OWN: [&str; 2] = ["gpu_memory", "effort"];
 
 /// The flags of the options of one group, [`LoadGroup`] as a number.
@@ -144,7 +145,8 @@ mod tests {
     const WITHOUT: [&str; 6] =
         ["fit_context", "rows", "kv_bytes", "kv_share", "prefill_budget", "draft_head"];
 
-    /// The server has a flag for each option of the table, with the table's help. Notes are of flags.
+    /// The server has a flag for each option of the table, with the table's help. Notes are of
+    /// flags.
     #[test]
     fn a_flag_for_each_option_of_the_table() {
         let command = Cli::command();

@@ -1,4 +1,5 @@
-//! The load of a model of a command: its name is resolved, the device opened, the model loaded, and the outcome told.
+//! The load of a model of a command: its name is resolved, the device opened, the model loaded,
+//! and the outcome told.
 
 use std::cell::OnceCell;
 
@@ -34,7 +35,8 @@ impl<'a> Loader<'a> {
         Ok(self.engine.get_or_init(|| engine))
     }
 
-    /// The options of a load with the flags, in which a draft model and adapters are paths of this machine.
+    /// The options of a load with the flags, in which a draft model and adapters are
+    /// paths of this machine.
     pub(crate) fn options(&self, options: LoadOptions) -> Result<LoadOptions> {
         hub::localized(self.args.options(options)?, self.args.device)
     }
@@ -63,8 +65,8 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// As [`load`](Self::load), and says in one line of standard error what runs. A context longer than the model's is
-    /// cut to that.
+    /// As [`load`](Self::load), and says in one line of standard error what runs. A context longer
+    /// than the model's is cut to that.
     pub(crate) fn load_and_say(&self, word: &str, options: LoadOptions) -> Result<Model> {
         let Self { args, .. } = self;
         let options = if args.context().is_some() { options.fit_context() } else { options };

@@ -25,8 +25,8 @@ use tracing_subscriber::{
 
 use crate::output::{NOTES, log_lines, note};
 
-/// Starts logging if `RUST_LOG` is set, or for the targets of a default list. A list that cannot be parsed is named in
-/// a warning, as the variable may be meant for other programs.
+/// Starts logging if `RUST_LOG` is set, or for the targets of a default list. A list that cannot be
+/// parsed is named in a warning, as the variable may be meant for other programs.
 pub(crate) fn start(default: Option<&str>) {
     match targets() {
         Ok(targets) => {
@@ -38,8 +38,8 @@ pub(crate) fn start(default: Option<&str>) {
     }
 }
 
-/// Starts the log of a server, whose notes are lines of it too. `default` is for where `RUST_LOG` has no list. In JSON
-/// the log has errors and panics too. A file gets all lines too.
+/// Starts the log of a server, whose notes are lines of it too. `default` is for where `RUST_LOG`
+/// has no list. In JSON the log has errors and panics too. A file gets all lines too.
 ///
 /// # Errors
 /// If the file cannot be opened.
@@ -106,8 +106,8 @@ fn subscribe(targets: Targets, format: Format, file: Option<File>) {
     };
 }
 
-/// Writes a field on the line of its event. Values may be of clients, files and hubs, so that they make no line and
-/// no control character.
+/// Writes a field on the line of its event. Values may be of clients, files and hubs, so that they
+/// make no line and no control character.
 fn field(to: &mut Writer<'_>, field: &Field, value: &dyn text::Debug) -> text::Result {
     let value = format!("{value:?}");
     match field.name() {

@@ -1,6 +1,7 @@
-//! The command line of Pelton: `pelton run`, `chat`, `pull`, `list`, `show`, `rm`, `convert`, `quantize`, `imatrix`,
-//! `embed`, `rerank`, `transcribe`, `inspect`, `tokenize`, `template`, `logits`, `perplexity`, `compare`, `effort`,
-//! `serve`, `bench`, `plan`, `profile`, `devices`, `doctor`, `completions` and `man`.
+//! The command line of Pelton: `pelton run`, `chat`, `pull`, `list`, `show`, `rm`, `convert`,
+//! `quantize`, `imatrix`, `embed`, `rerank`, `transcribe`, `inspect`, `tokenize`, `template`,
+//! `logits`, `perplexity`, `compare`, `effort`, `serve`, `bench`, `plan`, `profile`, `devices`,
+//! `doctor`, `completions` and `man`.
 //!
 //! Results go to standard output; progress, statistics, log lines and errors to standard error. The
 //! exit code is 0, 1 for an error, 2 for wrong usage, and 130 after Ctrl-C.
@@ -221,8 +222,9 @@ fn quiet_vulkan() {
     unsafe { std::env::set_var("NODEVICE_SELECT", "1") };
 }
 
-/// Makes a write past the limit of a file's size (`ulimit -f`) an error, which names the file. The signal would end the
-/// process. A handler that does nothing is not inherited by other programs, as an ignored signal is.
+/// Makes a write past the limit of a file's size (`ulimit -f`) an error, which names the file. The
+/// signal would end the process. A handler that does nothing is not inherited by other programs, as
+/// an ignored signal is.
 #[cfg(unix)]
 fn survive_limits() {
     extern "C" fn nothing(_: libc::c_int) {}

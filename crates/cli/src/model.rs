@@ -18,8 +18,8 @@ pub(crate) struct LoadArgs {
     /// Use N threads on the CPU; by default one for each physical core
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
-    /// Keep weights in the order of the file, which takes less memory. A CPU with AVX2 or AVX-512 is
-    /// slower then: without this option weights are copied for it at load
+    /// Keep weights in the order of the file, which takes less memory. A CPU with AVX2 or AVX-512
+    /// is slower then: without this option weights are copied for it at load
     #[arg(long)]
     pub(crate) no_repack: bool,
     #[command(flatten)]
@@ -85,7 +85,8 @@ pub(crate) fn engine_on(device: Device, threads: usize, repack: bool) -> Result<
     })
 }
 
-/// The name of the first GPU where all are drivers in software, of which `--device gpu` chooses none.
+/// The name of the first GPU where all are drivers in software, of which
+/// `--device gpu` chooses none.
 #[cfg(feature = "gpu")]
 fn software_gpu(device: Device) -> Option<String> {
     let first = pelton::gpu::adapters().into_iter().next()?;

@@ -15,15 +15,17 @@ pub(crate) const BUILT_IN_SPEECH: &str = "built-in-speech";
 /// Endings of the names of model files, of Pelton's and of other systems.
 const ENDINGS: [&str; 6] = [".gguf", ".safetensors", ".bin", ".pt", ".pth", ".onnx"];
 
-/// Whether a word names a model by its form, so that it is no prompt. Such are the word `built-in`, an existing path,
-/// the form of a file, `owner/name`, a URL, a short name, and a word with a colon or a number.
+/// Whether a word names a model by its form, so that it is no prompt. Such are the word
+/// `built-in`, an existing path, the form of a file, `owner/name`, a URL, a short name, and a word
+/// with a colon or a number.
 pub(crate) fn is_model(word: &str) -> bool {
     word == BUILT_IN
         || is_path(word)
         || reference(word).is_some_and(|reference| has_form(word, &reference))
 }
 
-/// The name of a model that a word in the place of a model is. `None` is the model within the program, or a path.
+/// The name of a model that a word in the place of a model is. `None` is the model within
+/// the program, or a path.
 pub(crate) fn reference(word: &str) -> Option<Reference> {
     match word {
         BUILT_IN | BUILT_IN_SPEECH => None,

@@ -17,7 +17,8 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    /// Begins a file; a regular one that exists is replaced only with `force`, when the new one is complete.
+    /// Begins a file; a regular one that exists is replaced only with `force`, when the
+    /// new one is complete.
     pub(crate) fn create(path: &Path, force: bool) -> Result<Self> {
         match Output::create(path, force) {
             Ok(output) => Ok(Self { path: path.to_owned(), output }),

@@ -10,8 +10,8 @@ use anyhow::Error;
 use pelton::Stats;
 use pelton_printable::{Writer, line, text};
 
-/// Standard output. A terminal gets no control characters, as models, files and servers write much of the output.
-/// A file or a pipe gets every byte.
+/// Standard output. A terminal gets no control characters, as models, files and servers write much
+/// of the output. A file or a pipe gets every byte.
 pub(crate) fn stdout() -> Writer<StdoutLock<'static>> {
     let out = io::stdout();
     match out.is_terminal() {
@@ -34,8 +34,8 @@ pub(crate) fn log_lines(errors: bool) {
     ERRORS_ARE_LOGGED.store(errors, Ordering::Relaxed);
 }
 
-/// Writes lines without control characters to standard error, in the way of `eprintln!`, which panics where it
-/// cannot.
+/// Writes lines without control characters to standard error, in the way of `eprintln!`, which
+/// panics where it cannot.
 macro_rules! note {
     ($($text:tt)*) => { $crate::output::write_note(format_args!($($text)*)) };
 }
@@ -49,8 +49,9 @@ pub(crate) fn write_note(note: fmt::Arguments<'_>) {
     }
 }
 
-/// Writes lines to standard error, without control characters of others. One that cannot be written, to a full disk
-/// or a closed pipe, is lost: it is no reason to end a process that serves others.
+/// Writes lines to standard error, without control characters of others. One that cannot
+/// be written, to a full disk or a closed pipe, is lost: it is no reason to end a
+/// process that serves others.
 fn write_lines(lines: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", text(lines));
 }
@@ -102,8 +103,8 @@ pub(crate) fn print_error(error: &Error) {
     }
 }
 
-/// An error and its causes on one line, without those that the sentence before them says already. A hint is on a line
-/// of its own. No other text makes a line: it may be of a file or of a server.
+/// An error and its causes on one line, without those that the sentence before them says already. A
+/// hint is on a line of its own. No other text makes a line: it may be of a file or of a server.
 pub(crate) fn sentence(error: &Error) -> String {
     let mut hints = Vec::new();
     let all = joined(error, &mut hints);

@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 
 use crate::output::WithHint;
 
-/// The formats by the names that other systems use too. Each is that of the family's published templates for text:
-/// tools are explained in a message.
+/// The formats by the names that other systems use too. Each is that of the family's published
+/// templates for text: tools are explained in a message.
 const NAMED: &[(&str, &str)] = &[
     (
         "chatml",

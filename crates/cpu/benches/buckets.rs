@@ -1,9 +1,10 @@
-//! Speed of products with sorted buckets (bucketMul) by effort, next to dense products of the same size.
+//! Speed of products with sorted buckets (bucketMul) by effort, next to dense
+//! products of the same size.
 //!
-//! `[PELTON_ISA=avx2] cargo bench -p pelton-cpu --bench buckets -- [THREADS]`: one activation row through the
-//! layer matrices of Mistral-7B, whose published curve is twice the speed of dense F16 at 25 %. Efforts take turns with the
-//! dense product in F16. Printed are microseconds of a product, selection included, and the dense time divided by
-//! it; last the sum over a layer.
+//! `[PELTON_ISA=avx2] cargo bench -p pelton-cpu --bench buckets -- [THREADS]`: one activation row
+//! through the layer matrices of Mistral-7B, whose published curve is twice the speed of dense F16
+//! at 25 %. Efforts take turns with the dense product in F16. Printed are microseconds of a
+//! product, selection included, and the dense time divided by it; last the sum over a layer.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,15 +1,17 @@
-//! Speed of the matrix products by format and instruction set, and the share of the machine's peaks.
+//! Speed of the matrix products by format and instruction set, and the share of the machine's
+//! peaks.
 //!
-//! `cargo bench -p pelton-cpu --bench matmul -- [WORD]...` runs the formats and the instruction sets
-//! that are among the words (`Q4_0`, `AVX2`, `AVX-512-VNNI`), or all formats or sets if none is.
+//! `cargo bench -p pelton-cpu --bench matmul -- [WORD]...` runs the formats and the
+//! instruction sets that are among the words (`Q4_0`, `AVX2`, `AVX-512-VNNI`), or all
+//! formats or sets if none is.
 //!
-//! Decode: one activation row through the matrices of TinyLlama-1.1B in turn, over so many
-//! copies that no cache holds them; GB/s of weights. Few: 8 rows, likewise. Prefill: 512 rows;
-//! 10⁹ multiplications and additions per second. The last columns are shares over all shapes: of
-//! the bandwidth that all threads reach when they only read, and of the peak rate of the
-//! instruction that multiplies bytes or f32. Both are measured again before each shape, as a
-//! shared machine is not equally fast all the time. Where the instruction set has kernels for packed rows,
-//! a second line is for those. The last line of a format compares the set that a load chooses, the most
+//! Decode: one activation row through the matrices of TinyLlama-1.1B in turn, over so many copies
+//! that no cache holds them; GB/s of weights. Few: 8 rows, likewise. Prefill: 512 rows; 10⁹
+//! multiplications and additions per second. The last columns are shares over all shapes: of the
+//! bandwidth that all threads reach when they only read, and of the peak rate of the instruction
+//! that multiplies bytes or f32. Both are measured again before each shape, as a shared machine is
+//! not equally fast all the time. Where the instruction set has kernels for packed rows, a second
+//! line is for those. The last line of a format compares the set that a load chooses, the most
 //! capable one, with the fastest line of each column: 1.00 if it is the fastest.
 
 use std::hint::black_box;

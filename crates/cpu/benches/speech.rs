@@ -1,8 +1,8 @@
 //! Time of Whisper's encoder and decoder with random weights of published shapes.
 //!
-//! `cargo bench -p pelton-cpu --bench speech -- [THREADS] [TYPE] [MODEL]...` runs these models (`tiny`,
-//! `base`, `small`) with matrices of this type (`f16`, `q8_0`, `q5_0`); by default all in `f16`. Times are
-//! of the wall and, as the machine may be busy, of the CPU.
+//! `cargo bench -p pelton-cpu --bench speech -- [THREADS] [TYPE] [MODEL]...` runs these models
+//! (`tiny`, `base`, `small`) with matrices of this type (`f16`, `q8_0`, `q5_0`); by default all in
+//! `f16`. Times are of the wall and, as the machine may be busy, of the CPU.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panic")]
 

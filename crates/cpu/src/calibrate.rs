@@ -1,4 +1,5 @@
-//! The scores of the inputs of a model's matrices on a text, whose quantiles are the thresholds of live ones.
+//! The scores of the inputs of a model's matrices on a text, whose quantiles are the
+//! thresholds of live ones.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,11 +20,13 @@ struct Observed {
     counts: ScoreCounts,
 }
 
-/// Runs windows of tokens densely, each from position 0, and counts the scores of the inputs of all matrices of
-/// [`EffortForm::Nested`] that can be marked. `plan` is not fused. `progress` is called with the windows that are done and their number.
+/// Runs windows of tokens densely, each from position 0, and counts the scores of the inputs of all
+/// matrices of [`EffortForm::Nested`] that can be marked. `plan` is not fused. `progress` is called
+/// with the windows that are done and their number.
 ///
 /// # Errors
-/// [`Error::Effort`] if the text gives a matrix no scores; other errors if the model does not load or a pass fails.
+/// [`Error::Effort`] if the text gives a matrix no scores; other errors if the model does not
+/// load or a pass fails.
 pub fn effort_scores(
     plan: Plan,
     checkpoint: &Arc<Checkpoint>,
@@ -115,7 +118,8 @@ fn run(
     Ok(())
 }
 
-/// The Euclidean norms `[cols]` of the columns of each matrix: squares are summed in f64 in the order of rows.
+/// The Euclidean norms `[cols]` of the columns of each matrix: squares are summed in f64
+/// in the order of rows.
 fn column_norms(
     marked: &[Weight],
     checkpoint: &Checkpoint,

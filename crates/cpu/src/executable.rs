@@ -59,8 +59,8 @@ impl Cpu {
         Self { path: Path::Reference, observer: None }
     }
 
-    /// Calls `call` with the input of each matrix product, before it is computed. Plans are not fused over
-    /// matrix products then, so that each has an input of its own.
+    /// Calls `call` with the input of each matrix product, before it is computed. Plans are not
+    /// fused over matrix products then, so that each has an input of its own.
     #[must_use]
     pub fn observing(mut self, call: impl Fn(MatrixInput<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Some(Observer::new(call));
@@ -440,8 +440,8 @@ impl Executable for CpuExecutable {
     }
 }
 
-/// Reads every page of a plan's weights once, so that the load waits for a slow disk, with progress, and
-/// the first token does not.
+/// Reads every page of a plan's weights once, so that the load waits for a slow disk, with
+/// progress, and the first token does not.
 fn read_weights(plan: &Plan, checkpoint: &Checkpoint, progress: &mut dyn FnMut(u64, u64)) {
     /// The smallest page of the operating systems that are supported, in bytes.
     const PAGE_BYTES: usize = 4096;

@@ -24,13 +24,14 @@ const TIME: Duration = Duration::from_millis(700);
 /// Regions, of whose times the first decile counts: disturbances are longer.
 const REGIONS: usize = 1001;
 
-/// Bytes a second that `threads` threads read together from memory in large pages, as copies of weights are; `None` where
-/// too little of it is `available`, or threads cannot be started.
+/// Bytes a second that `threads` threads read together from memory in large pages, as copies of
+/// weights are; `None` where too little of it is `available`, or threads cannot be started.
 pub fn read_bandwidth(threads: usize, available: Option<u64>) -> Option<f64> {
     read_pages(threads, available, true)
 }
 
-/// As [`read_bandwidth`], in `large` pages or in those of the system, as the map of a file has them.
+/// As [`read_bandwidth`], in `large` pages or in those of the system, as the map of a file has
+/// them.
 fn read_pages(threads: usize, available: Option<u64>, large: bool) -> Option<f64> {
     let bytes = available.map_or(BYTES, |available| available / SHARE).min(BYTES);
     if bytes < LEAST {
@@ -50,14 +51,15 @@ fn read_pages(threads: usize, available: Option<u64>, large: bool) -> Option<f64
     Some(pool_bandwidth(&pool, &memory, TIME))
 }
 
-/// Bytes a second that the threads of a pool read together in about `time`. Each reads one stream or eight, whichever is
-/// faster: the prefetchers of some CPUs need several streams, others a single one.
+/// Bytes a second that the threads of a pool read together in about `time`. Each reads one
+/// stream or eight, whichever is faster: the prefetchers of some CPUs need several streams,
+/// others a single one.
 pub fn pool_bandwidth(pool: &Pool, memory: &[u8], time: Duration) -> f64 {
     f64::max(read::<1>(pool, memory, time / 2), read::<8>(pool, memory, time / 2))
 }
 
-/// Bytes per second that the threads read together, each from this many streams. They share the parts of what they read, as
-/// products do.
+/// Bytes per second that the threads read together, each from this many streams. They share the
+/// parts of what they read, as products do.
 fn read<const STREAMS: usize>(pool: &Pool, memory: &[u8], time: Duration) -> f64 {
     const PART: usize = 32 << 20;
     const LINE: usize = 64;
@@ -91,7 +93,8 @@ fn read<const STREAMS: usize>(pool: &Pool, memory: &[u8], time: Duration) -> f64
 ///
 /// # Errors
 ///
-/// [`Error::Device`] if too little memory is free, [`Error::Threads`] if the system refuses to start one.
+/// [`Error::Device`] if too little memory is free, [`Error::Threads`] if the system
+/// refuses to start one.
 pub(crate) fn measure(threads: usize, large: bool) -> Result<Rates, Error> {
     let Some(read) = read_pages(threads, available(), large) else {
         let what =

@@ -67,8 +67,8 @@ fn of_every_op() {
                 run(len);
                 ALLOCATIONS.load(Ordering::Relaxed) - before
             };
-            // a thread of the pool allocates at its first product of a size, which on a busy machine
-            // another thread may have computed in the runs before
+            // a thread of the pool allocates at its first product of a size, which on a busy
+            // machine another thread may have computed in the runs before
             let mut runs = std::iter::repeat_with(allocated).take(10);
             assert!(runs.any(|count| count == 0), "{name}, {len} rows");
         }

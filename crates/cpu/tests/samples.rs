@@ -63,7 +63,8 @@ fn edits(pages: &[[u32; 4]]) -> Vec<TableEdit<'_>> {
     (0..).zip(pages.iter().map(|pages| &pages[..])).map(edit).collect()
 }
 
-/// One pass with draws of every kind and the logits of their rows: every draw is that of a `Sampler`.
+/// One pass with draws of every kind and the logits of their rows: every draw is
+/// that of a `Sampler`.
 #[test]
 fn draws_are_those_of_a_sampler() {
     let text = tokens(&spec(), 40);

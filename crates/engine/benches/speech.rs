@@ -1,11 +1,12 @@
-//! The speed of a speech model on a GPU: windows of features, whole audio files, and the time of each kind of
-//! step.
+//! The speed of a speech model on a GPU: windows of features, whole audio files, and the time
+//! of each kind of step.
 //!
-//! `cargo bench -p pelton --features unstable --bench speech -- windows MODEL WINDOWS BEAMS TOKENS` encodes
-//! as many windows at a time, and decodes a forced number of tokens for each. `file MODEL WINDOWS BEAMS TOKENS
-//! SECONDS AUDIO` transcribes an audio file, repeated for as many seconds, in batches of windows.
-//! `steps MODEL WINDOWS BEAMS` prints the GPU's time by kind of step. All write lines of JSON.
-//! `compare MODEL` prints how far the logits of the GPU are from those of the CPU, and whether texts are equal.
+//! `cargo bench -p pelton --features unstable --bench speech -- windows MODEL WINDOWS BEAMS TOKENS`
+//! encodes as many windows at a time, and decodes a forced number of tokens for each.
+//! `file MODEL WINDOWS BEAMS TOKENS SECONDS AUDIO` transcribes an audio file, repeated for as many
+//! seconds, in batches of windows. `steps MODEL WINDOWS BEAMS` prints the GPU's time by kind of
+//! step. All write lines of JSON. `compare MODEL` prints how far the logits of the GPU are from
+//! those of the CPU, and whether texts are equal.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark fails by panic")]
 

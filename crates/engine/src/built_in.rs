@@ -13,8 +13,8 @@ pub fn built_in() -> Result<Checkpoint, Error> {
     Ok(Checkpoint::from_bytes("the built-in model", pelton_tiny::GGUF)?)
 }
 
-/// The speech model that is part of the library. It recognizes synthetic speech of a small grammar, and does not
-/// understand people.
+/// The speech model that is part of the library. It recognizes synthetic speech of a small grammar,
+/// and does not understand people.
 ///
 /// # Errors
 ///

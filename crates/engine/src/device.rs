@@ -15,23 +15,23 @@ use std::{fmt, str::FromStr};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Device {
-    /// A hardware GPU if there is one, never a driver in software; else the CPU. A model that does not fit the GPU has the
-    /// fewest of several GPUs that hold it, or the CPU for some layers.
+    /// A hardware GPU if there is one, never a driver in software; else the CPU. A model that does
+    /// not fit the GPU has the fewest of several GPUs that hold it, or the CPU for some layers.
     #[default]
     Auto,
     /// The CPU.
     Cpu,
     /// The first hardware GPU, or the one with this number in the list of `pelton devices`.
     Gpu(Option<usize>),
-    /// Such a GPU, and the CPU for the layers of a model that do not fit it. [`Auto`](Self::Auto) is this
-    /// where there is a GPU.
+    /// Such a GPU, and the CPU for the layers of a model that do not fit it. [`Auto`](Self::Auto)
+    /// is this where there is a GPU.
     GpuAndCpu(Option<usize>),
     /// Several GPUs, each with some of the layers.
     Gpus(Gpus),
 }
 
-/// Several GPUs, by their numbers in the list of `pelton devices`, and whether the CPU has the layers that do not fit
-/// them.
+/// Several GPUs, by their numbers in the list of `pelton devices`, and whether the CPU has the
+/// layers that do not fit them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gpus {
     /// A bit for each number.
@@ -110,7 +110,8 @@ impl fmt::Display for Device {
 }
 
 impl Device {
-    /// The numbers of its GPUs, ascending; the first one if it does not say which. [`Auto`](Self::Auto) has the first.
+    /// The numbers of its GPUs, ascending; the first one if it does not say which.
+    /// [`Auto`](Self::Auto) has the first.
     pub fn gpus(self) -> impl Iterator<Item = usize> {
         let bits = match self {
             Self::Cpu => 0,
@@ -124,8 +125,9 @@ impl Device {
         Gpus { bits, cpu: false }.numbers()
     }
 
-    /// The devices of `count` whole copies of a model: one for each GPU that is listed. [`Auto`](Self::Auto) and `gpu` are
-    /// the first GPUs with hardware. Copies on the CPU share it. A single copy has the whole device.
+    /// The devices of `count` whole copies of a model: one for each GPU that is listed.
+    /// [`Auto`](Self::Auto) and `gpu` are the first GPUs with hardware. Copies on the CPU share it.
+    /// A single copy has the whole device.
     ///
     /// ```
     /// use pelton::Device;
@@ -139,7 +141,8 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// If the count is 0, or there are more or fewer GPUs than it. Also if the device has layers on both a GPU and the CPU.
+    /// If the count is 0, or there are more or fewer GPUs than it. Also if the device has layers on
+    /// both a GPU and the CPU.
     pub fn replicas(self, count: usize) -> Result<Vec<Self>, String> {
         self.replicas_of(count, hardware)
     }

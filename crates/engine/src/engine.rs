@@ -52,8 +52,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets whether a CPU may copy weights at load into an order in which it multiplies them faster than
-    /// in that of the file; by default it may.
+    /// Sets whether a CPU may copy weights at load into an order in which it multiplies them faster
+    /// than in that of the file; by default it may.
     pub fn repack(mut self, repack: bool) -> Self {
         self.repack = repack;
         self
@@ -89,8 +89,9 @@ impl Engine {
         Self { devices: Devices::one(Arc::new(backend)), device, threads: 1 }
     }
 
-    /// An engine on one backend or several, each with some of the layers, and another one for the layers that leave
-    /// them. `spills` lets layers leave where a model does not fit. It needs the feature `unstable`.
+    /// An engine on one backend or several, each with some of the layers, and another one for the
+    /// layers that leave them. `spills` lets layers leave where a model does not fit. It needs
+    /// the feature `unstable`.
     ///
     /// # Panics
     ///
@@ -109,8 +110,9 @@ impl Engine {
         Self { devices, device, threads: 1 }
     }
 
-    /// As [`Device::Auto`] on several GPUs: a model is on the first backend if it fits that, else on the fewest that hold
-    /// it. Where all together do not, the first one and `ram` have its layers. It needs the feature `unstable`.
+    /// As [`Device::Auto`] on several GPUs: a model is on the first backend if it fits that, else
+    /// on the fewest that hold it. Where all together do not, the first one and `ram` have its
+    /// layers. It needs the feature `unstable`.
     ///
     /// # Panics
     ///
@@ -131,8 +133,9 @@ impl Engine {
 
     /// Loads a model. [`LoadOptions::progress`] sets a function that follows the load.
     ///
-    /// The feature `hub` lets the source be a name such as `qwen3:0.6b` or `Qwen/Qwen3-0.6B-GGUF:Q8_0`, where no file or
-    /// folder has it. Such a model is found on this machine or downloaded.
+    /// The feature `hub` lets the source be a name such as `qwen3:0.6b` or
+    /// `Qwen/Qwen3-0.6B-GGUF:Q8_0`, where no file or folder has it. Such a model is found on this
+    /// machine or downloaded.
     ///
     /// # Errors
     ///
@@ -149,8 +152,8 @@ impl Engine {
         Ok(model.on(device))
     }
 
-    /// The devices that a model would be loaded on, and its memory there. Nothing of the model's weights
-    /// is read.
+    /// The devices that a model would be loaded on, and its memory there. Nothing of the
+    /// model's weights is read.
     ///
     /// # Errors
     ///
@@ -163,16 +166,16 @@ impl Engine {
         load::explain(&self.devices, &sources::text(source.into())?.1, options)
     }
 
-    /// The names of the devices whose rates are not known yet: a [`Placement`] with one of them predicts no speed. Drivers in
-    /// software are not among them, as they are never measured.
+    /// The names of the devices whose rates are not known yet: a [`Placement`] with one of them
+    /// predicts no speed. Drivers in software are not among them, as they are never measured.
     pub fn unmeasured(&self) -> Vec<String> {
         let devices = self.devices.measured();
         let unknown = devices.filter(|device| self.devices.rates.get(device.as_ref()).is_none());
         unknown.map(|device| device.name().to_owned()).collect()
     }
 
-    /// Measures the rates of all devices, about a second of each, and keeps them in the user's cache directory: the
-    /// bandwidths of their memory and of the way between them.
+    /// Measures the rates of all devices, about a second of each, and keeps them in the user's
+    /// cache directory: the bandwidths of their memory and of the way between them.
     ///
     /// # Errors
     ///
@@ -182,16 +185,16 @@ impl Engine {
         devices.try_for_each(|device| self.devices.rates.measure(device.as_ref()))
     }
 
-    /// The rates of the device with the weights of a plan, by which the time of its passes is predicted; `None` if they
-    /// are not known. It needs the feature `unstable`.
+    /// The rates of the device with the weights of a plan, by which the time of its passes is
+    /// predicted; `None` if they are not known. It needs the feature `unstable`.
     #[cfg(feature = "unstable")]
     pub fn rates(&self, plan: &Plan) -> Option<Rates> {
         self.devices.rates.of_plan(self.devices.main().as_ref(), plan)
     }
 
-    /// Measures by passes over a model which [rates](Self::rates) the device has with weights of its format, and keeps
-    /// them. The model is one of this engine with the context of [`loaded_to_measure`](Self::loaded_to_measure). It
-    /// needs the feature `unstable`.
+    /// Measures by passes over a model which [rates](Self::rates) the device has with weights of
+    /// its format, and keeps them. The model is one of this engine with the context of
+    /// [`loaded_to_measure`](Self::loaded_to_measure). It needs the feature `unstable`.
     ///
     /// # Errors
     ///
@@ -205,7 +208,8 @@ impl Engine {
         Ok(rates)
     }
 
-    /// The options of a load for [`measure_passes`](Self::measure_passes). It needs the feature `unstable`.
+    /// The options of a load for [`measure_passes`](Self::measure_passes). It needs
+    /// the feature `unstable`.
     #[cfg(feature = "unstable")]
     pub fn loaded_to_measure() -> LoadOptions {
         LoadOptions::default().context(passes::CONTEXT)
@@ -225,7 +229,8 @@ impl Engine {
         }
     }
 
-    /// The plan and the sizes that a checkpoint would be loaded with. It needs the feature `unstable`.
+    /// The plan and the sizes that a checkpoint would be loaded with. It needs the feature
+    /// `unstable`.
     ///
     /// # Errors
     ///
@@ -267,7 +272,8 @@ impl Engine {
         SpeechModel::load(self.devices.main().as_ref(), checkpoint, options)
     }
 
-    /// Loads a checkpoint with a plan that the caller built or changed. It needs the feature `unstable`.
+    /// Loads a checkpoint with a plan that the caller built or changed. It needs the feature
+    /// `unstable`.
     ///
     /// # Errors
     ///
@@ -284,7 +290,8 @@ impl Engine {
     }
 }
 
-/// Says once on standard error that the kernels are built without optimization, which makes them many times slower.
+/// Says once on standard error that the kernels are built without optimization, which makes
+/// them many times slower.
 fn warn_if_unoptimized() {
     static ONCE: Once = Once::new();
     if cfg!(unoptimized) {

@@ -41,8 +41,8 @@ pub enum Error {
     #[error("{0}")]
     Transcription(String),
 
-    /// A name of a model that no file has, and that the hub does not find or download. Without the feature `hub` no name is
-    /// known.
+    /// A name of a model that no file has, and that the hub does not find or download. Without the
+    /// feature `hub` no name is known.
     #[error("{0}")]
     Name(String),
 

@@ -28,8 +28,8 @@ impl FileWatch {
         &self.files
     }
 
-    /// Whether no file has changed, as far as is known after a pass. A pass that read zeros in place of a file's page is
-    /// always found, another change within a second.
+    /// Whether no file has changed, as far as is known after a pass. A pass that read zeros in
+    /// place of a file's page is always found, another change within a second.
     ///
     /// # Errors
     ///

@@ -13,31 +13,32 @@
 //! # Ok::<(), pelton::Error>(())
 //! ```
 //!
-//! An [`Engine`] is a device. It loads a [`Model`] from a [`ModelSource`]: a file, a directory, or the
-//! model within the library.
+//! An [`Engine`] is a device. It loads a [`Model`] from a [`ModelSource`]: a file, a directory, or
+//! the model within the library.
 //!
 //! [`Model::chat`] answers a conversation: the module [`chat`] has its parts. [`Model::generate`]
-//! continues a text, and returns an iterator over its tokens. [`Model::stream`] returns an asynchronous
-//! stream instead, and [`Model::submit`] calls a function for each [`Event`]. Dropping a stream cancels its
-//! request.
+//! continues a text, and returns an iterator over its tokens. [`Model::stream`] returns an
+//! asynchronous stream instead, and [`Model::submit`] calls a function for each [`Event`]. Dropping
+//! a stream cancels its request.
 //!
-//! Requests run together, as many as [`LoadOptions::max_concurrent`] says: each pass has rows of all of
-//! them (continuous batching). Their keys and values lie in pages; full pages stay cached for
-//! later prompts with the same prefix. A request's text depends neither on the requests that run
-//! at the same time nor on what is cached.
+//! Requests run together, as many as [`LoadOptions::max_concurrent`] says: each pass has rows of
+//! all of them (continuous batching). Their keys and values lie in pages; full pages stay cached
+//! for later prompts with the same prefix. A request's text depends neither on the requests that
+//! run at the same time nor on what is cached.
 //!
 //! A model that ends in pooling instead of logits answers [`Model::embed`], one that ends in a
 //! classifier [`Model::rerank`]. Their texts run together in the same way.
 //!
-//! [`Engine::load_speech`] loads a model that recognizes speech, as Whisper. The module [`speech`] has
-//! its values: audio, options, segments.
+//! [`Engine::load_speech`] loads a model that recognizes speech, as Whisper. The module [`speech`]
+//! has its values: audio, options, segments.
 //!
-//! The feature `unstable` adds the parts below: plans ([`graph`](https://docs.rs/pelton-graph)), model files,
-//! backends and sequences that the caller runs by hand. They change in any version; the items without it
-//! follow semantic versioning.
+//! The feature `unstable` adds the parts below: plans ([`graph`](https://docs.rs/pelton-graph)),
+//! model files, backends and sequences that the caller runs by hand. They change in any version;
+//! the items without it follow semantic versioning.
 //!
-//! Inside, imports go one way: `api` (values that go in and come out), `chat`, `kv` (pages),
-//! `schedule` (the thread that runs passes), `session`, `placement` (the devices), `model`, `speech`, `engine`.
+//! Inside, imports go one way: `api` (values that go in and come out), `chat`, `kv`
+//! (pages), `schedule` (the thread that runs passes), `session`, `placement` (the devices),
+//! `model`, `speech`, `engine`.
 
 #![cfg_attr(
     not(feature = "unstable"),

@@ -108,12 +108,12 @@ impl Loaded {
 }
 
 impl Model {
-    /// Submits a request for the text after a prompt. Its events are passed to `sink` one by one, the
-    /// last of which is [`Event::Finished`] or [`Event::Failed`].
+    /// Submits a request for the text after a prompt. Its events are passed to `sink` one by one,
+    /// the last of which is [`Event::Finished`] or [`Event::Failed`].
     ///
-    /// The callback runs on the thread that runs the model: all requests wait while it runs, so it
-    /// must not block. If it returns [`ControlFlow::Break`] or panics, its request is cancelled and it is
-    /// dropped.
+    /// The callback runs on the thread that runs the model: all requests wait while it runs, so
+    /// it must not block. If it returns [`ControlFlow::Break`] or panics, its request is
+    /// cancelled and it is dropped.
     ///
     /// # Errors
     ///
@@ -211,7 +211,8 @@ impl Model {
         Ok(Some(Box::new(LookupDrafter::new(speculation, tokens, prediction))))
     }
 
-    /// Generates the text after a prompt, and returns its tokens as an iterator that waits for each.
+    /// Generates the text after a prompt, and returns its tokens as an iterator that waits for
+    /// each.
     ///
     /// # Errors
     ///
@@ -352,7 +353,8 @@ impl Model {
         self.shared_tokenizer().map(|tokenizer| &**tokenizer)
     }
 
-    /// The tokenizer, for a program that keeps it longer than the model. It needs the feature `unstable`.
+    /// The tokenizer, for a program that keeps it longer than the model. It needs
+    /// the feature `unstable`.
     ///
     /// # Errors
     ///

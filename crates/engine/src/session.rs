@@ -95,8 +95,8 @@ impl Session {
         self.resources.runner.live_share()
     }
 
-    /// Runs tokens in as few passes as possible, and returns the logits `[vocab]` after the last; of
-    /// a plan without logits its result `[width]`.
+    /// Runs tokens in as few passes as possible, and returns the logits `[vocab]` after the last;
+    /// of a plan without logits its result `[width]`.
     ///
     /// # Errors
     ///
@@ -118,7 +118,8 @@ impl Session {
         Ok(&self.logits)
     }
 
-    /// Runs tokens in passes, as many of them in flight as the backend allows: several devices run several.
+    /// Runs tokens in passes, as many of them in flight as the backend allows: several
+    /// devices run several.
     fn run_chunks(&mut self, tokens: &[u32]) -> Result<(), Error> {
         let phase = self.phase_of(tokens);
         let depth = self.resources.runner.pipeline.depth;
@@ -233,11 +234,13 @@ impl Session {
         self.profile_as(self.phase_of(tokens), tokens, passes)
     }
 
-    /// The same with the tokens as rows of decoding, as those of several sequences or of drafts are.
+    /// The same with the tokens as rows of decoding, as those of several sequences or of drafts
+    /// are.
     ///
     /// # Errors
     ///
-    /// As [`profile`](Self::profile), and if a decoding pass cannot have so many rows: at least 16 are possible.
+    /// As [`profile`](Self::profile), and if a decoding pass cannot have so many rows: at
+    /// least 16 are possible.
     pub fn profile_decode(&mut self, tokens: &[u32], passes: usize) -> Result<Profile, Error> {
         self.profile_as(Phase::Decode, tokens, passes)
     }

@@ -39,7 +39,8 @@ fn opened(path: PathBuf) -> Result<(PathBuf, Checkpoint), Error> {
 fn named(path: PathBuf) -> Result<PathBuf, Error> {
     use pelton_hub::{Cancel, Hub, Reference, Settings};
 
-    /// The part of the free memory that a model may take, where several files of it have different sizes.
+    /// The part of the free memory that a model may take, where several files of it
+    /// have different sizes.
     const SHARE: f64 = 0.7;
 
     let Some(reference) = path.to_str().and_then(Reference::of_word) else { return Ok(path) };
@@ -56,7 +57,8 @@ fn named(path: PathBuf) -> Result<PathBuf, Error> {
     if is_name(&path) { Err(without_hub(&path)) } else { Ok(path) }
 }
 
-/// Whether a path has the form of a name, so that it is none of a file: no ending of a model file, no start of a path.
+/// Whether a path has the form of a name, so that it is none of a file: no ending of a model
+/// file, no start of a path.
 #[cfg(any(test, not(feature = "hub")))]
 fn is_name(path: &Path) -> bool {
     const ENDINGS: [&str; 3] = ["gguf", "safetensors", "bin"];

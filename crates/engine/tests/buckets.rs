@@ -37,8 +37,8 @@ fn distance(found: &[u32], expected: &[u32]) -> f64 {
     squares.sum::<f64>().sqrt()
 }
 
-/// The file of a model with several versions of its feed-forward networks: of one alone, or of all as
-/// experts of which a router chooses one.
+/// The file of a model with several versions of its feed-forward networks: of one alone, or of all
+/// as experts of which a router chooses one.
 fn with_networks(spec: &ModelSpec, networks: &[&Checkpoint], experts: bool) -> Vec<u8> {
     let base = spec.checkpoint();
     let mut writer = GgufWriter::new();

@@ -287,8 +287,8 @@ for line in sys.stdin:
     assert_eq!(judged.lines().count() as u64, ended);
 }
 
-/// A step of a lone request's constraint can take a second. A request that comes meanwhile is answered
-/// before it ends.
+/// A step of a lone request's constraint can take a second. A request that comes meanwhile is
+/// answered before it ends.
 #[test]
 fn a_slow_step_holds_no_other_request_up() {
     let model = model(2);

@@ -228,7 +228,8 @@ fn nested_effort_on_a_gpu() {
     nested_effort_on(|| gpu.clone(), 14);
 }
 
-/// Below effort 1 a prompt of `again` tokens, in place of 14, has the same logits. Less effort is farther from the model.
+/// Below effort 1 a prompt of `again` tokens, in place of 14, has the same logits. Less effort is
+/// farther from the model.
 fn nested_effort_on<B: Backend + 'static>(backend: impl Fn() -> B, again: usize) {
     let options = LoadOptions::default().context(64);
     let load = |options: &LoadOptions| {
@@ -253,7 +254,8 @@ fn nested_effort_on<B: Backend + 'static>(backend: impl Fn() -> B, again: usize)
     }
 }
 
-/// Weights in formats without a form are read whole: every effort is effort 1, by sessions and requests.
+/// Weights in formats without a form are read whole: every effort is effort 1, by
+/// sessions and requests.
 #[test]
 fn formats_without_a_form_run_whole() {
     for dtype in [Q4_0, Q4_K] {

@@ -252,8 +252,8 @@ fn leads(logits: &[Vec<f32>], text: &[u32]) -> Vec<Vec<f32>> {
     logits.iter().zip(text).map(of_row).collect()
 }
 
-/// The texts of the GPU; and along the texts of the CPU the logits up to rounding, and the likeliest
-/// tokens, except where two are as likely up to rounding.
+/// The texts of the GPU; and along the texts of the CPU the logits up to rounding, and the
+/// likeliest tokens, except where two are as likely up to rounding.
 #[cfg(feature = "gpu")]
 #[test]
 fn texts_on_a_gpu() {

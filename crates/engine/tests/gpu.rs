@@ -1,5 +1,5 @@
-//! Models on the first GPU or software driver, compared with `transformers` and with the CPU. Without
-//! either, each test says that it was skipped.
+//! Models on the first GPU or software driver, compared with `transformers` and with the CPU.
+//! Without either, each test says that it was skipped.
 
 #![cfg(feature = "gpu")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
@@ -90,9 +90,9 @@ fn rankings_are_those_of_the_logits() {
     assert!(model.ranks() > 0);
 }
 
-/// Prompts in one chunk and in several. Keys and values in f16 move these logits as far as on the CPU;
-/// and kernels for one row and for many, which sum in other orders, can tip their rounding. In f32
-/// there is nothing to tip.
+/// Prompts in one chunk and in several. Keys and values in f16 move these logits as far as on the
+/// CPU; and kernels for one row and for many, which sum in other orders, can tip their rounding. In
+/// f32 there is nothing to tip.
 #[test]
 fn logits_of_transformers() {
     let Some(gpu) = device() else { return };
@@ -242,8 +242,8 @@ fn draws_of_the_cpu() {
     }
 }
 
-/// Repeated passes in flight give, bit for bit, what single passes give one after the other. They begin
-/// where attention has one KV split and go on to where it has several.
+/// Repeated passes in flight give, bit for bit, what single passes give one after the other. They
+/// begin where attention has one KV split and go on to where it has several.
 #[test]
 fn repeated_passes_are_single_passes() {
     let Some(gpu) = device().map(built_in) else { return };
@@ -271,8 +271,8 @@ fn repeated_passes_are_single_passes() {
     }
 }
 
-/// Requests together and over cached prefixes have the texts that they have alone, with feed-forwards in RAM whose
-/// weights are streamed for prompts or not.
+/// Requests together and over cached prefixes have the texts that they have alone, with
+/// feed-forwards in RAM whose weights are streamed for prompts or not.
 #[test]
 fn requests_with_feed_forwards_in_ram() {
     let Some(gpu) = device() else { return };

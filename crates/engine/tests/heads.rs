@@ -1,4 +1,5 @@
-//! Heads that predict further tokens: their plans compared with PyTorch, and texts with their drafts.
+//! Heads that predict further tokens: their plans compared with PyTorch, and texts with their
+//! drafts.
 //!
 //! `tests/fixtures/make_heads.py` describes the files. The first tests run passes without the
 //! scheduler, so that the only subjects are the plans and the backend.

@@ -1,5 +1,5 @@
-//! Constrained texts on a backend whose passes are submitted before their draws are known: they equal
-//! those of plain passes on the CPU.
+//! Constrained texts on a backend whose passes are submitted before their draws are known: they
+//! equal those of plain passes on the CPU.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 

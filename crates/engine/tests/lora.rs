@@ -264,8 +264,8 @@ fn read_safetensors(path: &std::path::Path) -> Vec<(String, Vec<usize>, Vec<f32>
         .collect()
 }
 
-/// A directory of PEFT for the model of a directory, with an alpha and a rank of their own for a module, and the
-/// model with the products added as PEFT merges them: `W + alpha / r * B A`.
+/// A directory of PEFT for the model of a directory, with an alpha and a rank of their own for a
+/// module, and the model with the products added as PEFT merges them: `W + alpha / r * B A`.
 fn llama_adapter(model: &str) -> (PathBuf, PathBuf) {
     let (adapter, merged) =
         (temporary(&format!("{model}-peft")), temporary(&format!("{model}-merged")));
@@ -344,8 +344,8 @@ fn peft_over_gguf() {
     }
 }
 
-/// Adapters that PEFT saved give the logits of PEFT's model (`tests/fixtures/make_peft.py`), over the directory and over
-/// the GGUF file.
+/// Adapters that PEFT saved give the logits of PEFT's model (`tests/fixtures/make_peft.py`), over
+/// the directory and over the GGUF file.
 #[test]
 fn logits_of_peft() {
     let all = folder("../peft");
@@ -419,8 +419,8 @@ fn assert_close(got: &[(u32, f32)], expected: &[(u32, f32)], what: &str) {
     }
 }
 
-/// Requests with adapters of their own, among them one with none, in one batch, compared with models
-/// whose matrices have the factors added.
+/// Requests with adapters of their own, among them one with none, in one batch, compared with
+/// models whose matrices have the factors added.
 fn each_request_has_its_own(backend: impl Backend + Clone + 'static, name: &str) {
     let file = fs::read(folder("qwen3").join("model.gguf")).unwrap();
     let base = Checkpoint::from_bytes("base", file.clone()).unwrap();

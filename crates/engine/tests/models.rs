@@ -156,8 +156,8 @@ fn cpu() -> Vec<Subject> {
     ]
 }
 
-/// The first GPU or software driver. A directory gives the same plan as a file, which the CPU shows,
-/// so files are enough.
+/// The first GPU or software driver. A directory gives the same plan as a file, which the CPU
+/// shows, so files are enough.
 #[cfg(feature = "gpu")]
 fn gpu() -> Vec<Subject> {
     use pelton::gpu::{Gpu, adapters};

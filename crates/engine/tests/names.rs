@@ -7,7 +7,8 @@ use std::{env, fs, path::Path, process::Command};
 const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny/pelton-tiny.gguf");
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// The program `chat` of the examples with a model's name, and a cache with `o/tiny-GGUF`; its output and its errors.
+/// The program `chat` of the examples with a model's name, and a cache with `o/tiny-GGUF`; its
+/// output and its errors.
 fn chat(name: &str) -> (bool, String, String) {
     let home = tempfile::tempdir().unwrap();
     let repository = home.path().join("hub/models--o--tiny-GGUF");

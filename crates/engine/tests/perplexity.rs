@@ -40,8 +40,8 @@ fn perplexity(cpu: Cpu, documents: &[String]) -> f64 {
     (nats / tokens as f64).exp()
 }
 
-/// The reference path, with keys and values in f32, gives the same five digits (once measured: it takes
-/// a minute). Rounding activations to 8 bits moves the perplexity by 4 of 10,000.
+/// The reference path, with keys and values in f32, gives the same five digits (once measured: it
+/// takes a minute). Rounding activations to 8 bits moves the perplexity by 4 of 10,000.
 #[test]
 fn perplexity_of_transformers() {
     let figures = read("models/tiny/figures.json");

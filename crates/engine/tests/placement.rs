@@ -15,7 +15,8 @@ use pelton_cpu::Cpu;
 use pelton_quant::DType;
 use pelton_testing::ModelSpec;
 
-/// A CPU that stands for a GPU of its own memory: all that a plan needs is its own, but for the weights of the host.
+/// A CPU that stands for a GPU of its own memory: all that a plan needs is its own, but for the
+/// weights of the host.
 #[derive(Clone)]
 struct Card {
     cpu: Cpu,
@@ -240,7 +241,8 @@ fn several_cards_share_layers() {
     assert!(of(&[0; 2], true, options()).unwrap().devices[0].device == "cpu");
 }
 
-/// Requests at the same time, of which each device runs another one, have the texts that they have alone.
+/// Requests at the same time, of which each device runs another one, have the texts
+/// that they have alone.
 #[test]
 fn streams_over_several_cards() {
     let file = file();
@@ -386,7 +388,8 @@ fn texts_with_feed_forwards_in_ram() {
     assert!(device.ends_with(", cpu with the feed-forwards of layers 0-2"), "{device}");
 }
 
-/// A speed is predicted once all rates are measured, and the measurement happens when it is asked for.
+/// A speed is predicted once all rates are measured, and the measurement happens
+/// when it is asked for.
 #[test]
 fn predicted_speeds() {
     use pelton::HostLayers::First;

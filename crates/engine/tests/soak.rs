@@ -1,5 +1,5 @@
-//! Sixteen clients of one model with random requests: 4 seconds, 45 with `PELTON_FULL`, or as many as
-//! `PELTON_SOAK` says.
+//! Sixteen clients of one model with random requests: 4 seconds, 45 with `PELTON_FULL`, or as many
+//! as `PELTON_SOAK` says.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
@@ -25,7 +25,8 @@ use serde_json::json;
 use request::{Request, Run};
 
 const CLIENTS: usize = 16;
-/// Bytes of 12 pages of the built-in model, two for each sequence that runs: texts have up to three.
+/// Bytes of 12 pages of the built-in model, two for each sequence that runs: texts have up to
+/// three.
 const KV_BYTES: u64 = 12 * 64 * 4096;
 
 fn seconds() -> u64 {

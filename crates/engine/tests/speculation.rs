@@ -229,8 +229,8 @@ fn a_draft_model_that_knows_no_constraints() {
     a_noised_draft_model(&Cpu::new(2), constrained, 24);
 }
 
-/// On a GPU the pass that verifies finds the tokens of the draft model where they were sampled, if no
-/// constraint has to see them; in half of the runs a persistent kernel drafts.
+/// On a GPU the pass that verifies finds the tokens of the draft model where they were sampled, if
+/// no constraint has to see them; in half of the runs a persistent kernel drafts.
 #[cfg(feature = "gpu")]
 #[test]
 fn a_draft_model_on_a_gpu() {

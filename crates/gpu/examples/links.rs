@@ -14,7 +14,8 @@ use pelton_gpu::{
 };
 use pelton_graph::Error;
 
-/// Bytes of a transfer: a layer's feed-forward network of 8 billion parameters has as many in 4 bits.
+/// Bytes of a transfer: a layer's feed-forward network of 8 billion parameters has as many in 4
+/// bits.
 const BYTES: usize = 128 << 20;
 /// Bytes of a row of 4,096 values.
 const ROW: usize = 16 << 10;

@@ -16,15 +16,15 @@ use pelton_graph::Error;
 use pelton_quant::{DType, decode};
 use pelton_testing::Random;
 
-/// Distinct rows of a matrix, which larger ones repeat. A prime, so that an offset by a power of two
-/// shows.
+/// Distinct rows of a matrix, which larger ones repeat. A prime, so that an offset by
+/// a power of two shows.
 const DISTINCT: usize = 61;
 
 /// Outputs that are compared with f64.
 const SAMPLES: usize = 4000;
 
-/// The smallest tile with workgroup memory in single f16 values. If it alone is right, the GPU loads
-/// vectors in another order than expected.
+/// The smallest tile with workgroup memory in single f16 values. If it alone is right, the GPU
+/// loads vectors in another order than expected.
 const NARROW: Tile = Tile { wide: 1, ..Tile::ALL[3] };
 
 /// Further tiles to measure.
@@ -144,8 +144,9 @@ impl Case {
         Ok(true)
     }
 
-    /// Prints the speed of tiles with numbers of K splits, the best of some turns. All are compiled before, because a GPU
-    /// that waits for a compiler lowers its clock, and raises it only in half a second of work.
+    /// Prints the speed of tiles with numbers of K splits, the best of some turns. All are
+    /// compiled before, because a GPU that waits for a compiler lowers its clock, and raises it
+    /// only in half a second of work.
     fn race(&self, tiles: &[Tile], splits: &[usize]) -> Result<bool, Error> {
         let mut all = Vec::new();
         let mut right = true;

@@ -3,9 +3,9 @@
 //! usage: passes MODEL.gguf [DEPTH [prompts]]
 //!
 //! Compares logits bit for bit: those of decoding rows alone and in passes of 2 to 16 rows, and
-//! those of a prompt in different chunks. Then prints the time of a pass of 1 to 64 rows at position
-//! DEPTH, and of passes over the rows of a prompt; with `prompts` of those alone. Exits with status 1 if
-//! rows depend on each other.
+//! those of a prompt in different chunks. Then prints the time of a pass of 1 to 64 rows at
+//! position DEPTH, and of passes over the rows of a prompt; with `prompts` of those alone. Exits
+//! with status 1 if rows depend on each other.
 
 use std::{collections::BTreeMap, process::ExitCode, sync::Arc};
 

@@ -10,9 +10,9 @@
 //! cores, for tests and measurements.
 //!
 //! Passes only record dispatches: buffers, pipelines and bindings are made at load, and a test
-//! counts them (`Device::made`). A profile is the exception. The functions that allocate also compute
-//! the sum of a load. It is compared with the free memory first, where Vulkan reports it, and a load
-//! that does not fit is refused before anything is uploaded.
+//! counts them (`Device::made`). A profile is the exception. The functions that allocate also
+//! compute the sum of a load. It is compared with the free memory first, where Vulkan reports it,
+//! and a load that does not fit is refused before anything is uploaded.
 //!
 //! Tests run kernels with wgpu's bounds checks. In use those checks are off: indices follow from
 //! shapes and from passes that the host has checked. No kernel adds floats in an order that depends

@@ -6,8 +6,8 @@ use pelton_testing::{Need, Random, skip};
 
 use crate::device::{Capabilities, Checks, Device, Kernel, KernelSource};
 
-/// A device for tests, with all shader checks unless the environment says otherwise: the first GPU, or else a software driver. Without
-/// either the test is reported as skipped.
+/// A device for tests, with all shader checks unless the environment says otherwise: the first GPU,
+/// or else a software driver. Without either the test is reported as skipped.
 pub(crate) fn device() -> Option<Arc<Device>> {
     let Some(adapter) = crate::adapters().into_iter().next() else {
         skip(Need::Gpu, "no Vulkan, Metal or DX12 adapter, not even in software");

@@ -121,8 +121,8 @@ pub(crate) fn translate(label: &str, source: &str) {
     }
 }
 
-/// The compiler of a browser takes every kernel that a browser can run: it checks more than naga does. Left
-/// out are the kernels of matrix cores and persistent ones.
+/// The compiler of a browser takes every kernel that a browser can run: it checks more than naga
+/// does. Left out are the kernels of matrix cores and persistent ones.
 #[test]
 fn every_kernel_compiles_in_a_browser() {
     const BROWSERS: [&str; 3] =

@@ -12,7 +12,8 @@ use pelton_testing::{Need, backend::Subject, skip};
 use pelton_weights::Checkpoint;
 
 fn on_gpu(test: impl FnOnce(Subject<'_>)) {
-    // the order of sums differs between the kernels of the two phases, and with matrix cores the rounding of attention
+    // the order of sums differs between the kernels of the two phases, and with matrix cores the
+    // rounding of attention
     within(4e-3, test);
 }
 
@@ -35,7 +36,8 @@ fn far_positions() {
     on_gpu(|subject| subject.far_positions(&[(KvType::F16, 1e-3), (KvType::F32, 1e-5)]));
 }
 
-/// A code that tips from one integer to the next changes an element by a 127th of its block's greatest.
+/// A code that tips from one integer to the next changes an element by a 127th of
+/// its block's greatest.
 #[test]
 fn far_positions_in_blocks() {
     within(5e-2, |subject| subject.far_positions(&[(KvType::Q8_0, 1e-2)]));
@@ -53,7 +55,8 @@ fn each_fusion_alone() {
 
 #[test]
 fn any_chunks() {
-    // matrix cores multiply a prompt's activations in f16, each within 2⁻¹¹ of its value; decoding does not
+    // matrix cores multiply a prompt's activations in f16, each within 2⁻¹¹ of its
+    // value; decoding does not
     within(8e-3, |subject| {
         subject.any_chunks(&[DType::F32, DType::F16, DType::Q4_0, DType::Q6_K]);
     });

@@ -1,5 +1,5 @@
-//! Whisper's plan on a GPU: compared with openai-whisper, with the reference path, and with itself in other
-//! batches.
+//! Whisper's plan on a GPU: compared with openai-whisper, with the reference path, and with
+//! itself in other batches.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 

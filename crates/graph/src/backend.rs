@@ -31,8 +31,8 @@ pub trait Backend: Send + Sync {
     /// [`Plan::check_accepted`] for each op of a plan that is loaded.
     fn accepts(&self, op: &Op, plan: &Plan) -> bool;
 
-    /// Whether rows of its passes can have an [`Effort`](crate::Effort) below 1 in a form, in plans whose
-    /// weights are [marked](crate::Weight::marked) for it.
+    /// Whether rows of its passes can have an [`Effort`](crate::Effort) below 1 in a form, in plans
+    /// whose weights are [marked](crate::Weight::marked) for it.
     fn has_effort(&self, form: EffortForm) -> bool {
         let _ = form;
         false
@@ -56,8 +56,8 @@ pub trait Backend: Send + Sync {
         None
     }
 
-    /// The hardware, driver and threads on which its [rates](Self::measure_rates) depend. `None` if they are not measured, as
-    /// of a driver in software.
+    /// The hardware, driver and threads on which its [rates](Self::measure_rates) depend. `None` if
+    /// they are not measured, as of a driver in software.
     fn rates_key(&self) -> Option<String> {
         None
     }
@@ -75,8 +75,8 @@ pub trait Backend: Send + Sync {
     }
 
     /// The most rows of a pass where the caller of [`load`](Self::load) has no number of its own.
-    /// They suffice for the speed of long prompts, and their buffers are small next to the part of the
-    /// [budget](Self::budget) that `weights` bytes of weights leave.
+    /// They suffice for the speed of long prompts, and their buffers are small next to the part of
+    /// the [budget](Self::budget) that `weights` bytes of weights leave.
     fn prompt_rows(&self, plan: &Plan, weights: u64) -> usize {
         let _ = (plan, weights);
         512
@@ -108,14 +108,15 @@ pub trait Backend: Send + Sync {
         false
     }
 
-    /// Loads a plan with parts of the host: in decoding passes their values come from the executables of `host`, one for
-    /// each, whose [entry](Plan::entry) and [exit](Plan::exit) are those of the part. In all other passes the device
-    /// runs them, with weights that the host streams to it.
+    /// Loads a plan with parts of the host: in decoding passes their values come from the
+    /// executables of `host`, one for each, whose [entry](Plan::entry) and
+    /// [exit](Plan::exit) are those of the part. In all other passes the device runs them,
+    /// with weights that the host streams to it.
     ///
     /// # Errors
     ///
-    /// As [`load`](Self::load). [`Error::Placement`] if the device has no such parts, or if there are more or fewer
-    /// executables.
+    /// As [`load`](Self::load). [`Error::Placement`] if the device has no such parts, or if there
+    /// are more or fewer executables.
     fn load_with_host(
         &self,
         plan: Plan,
@@ -152,8 +153,8 @@ pub struct Pipeline {
     /// Number of passes that can be submitted before the oldest is taken: 1 if
     /// [`Executable::submit`] itself runs the pass.
     pub depth: usize,
-    /// Devices that a pass goes through one after the other. Each has work if as many passes of different sequences are
-    /// in flight.
+    /// Devices that a pass goes through one after the other. Each has work if as many passes of
+    /// different sequences are in flight.
     pub stages: usize,
     /// The greatest [`Pass::repeat`] that saves time; 1 if a repeat saves none.
     pub repeat: u32,
@@ -165,8 +166,9 @@ pub struct Pipeline {
     /// Whether a pass can have a [`Want::Later`](crate::Want::Later). It is useful where passes run
     /// while the host does something else.
     pub late_draws: bool,
-    /// The length in tokens from which on prompts are faster in passes of their own than as rows of decoding passes. `None`
-    /// unless passes over prompts stream weights from the host's memory: these take as long with few rows as with many.
+    /// The length in tokens from which on prompts are faster in passes of their own than as rows of
+    /// decoding passes. `None` unless passes over prompts stream weights from the host's memory:
+    /// these take as long with few rows as with many.
     pub streams: Option<usize>,
 }
 
@@ -187,23 +189,23 @@ pub trait Executable: Send {
     /// The properties by which a scheduler forms and submits passes; constant after the load.
     fn pipeline(&self) -> Pipeline;
 
-    /// Whether its passes read bytes of the checkpoint's files, which must not change then. False where the load has
-    /// copied all weights.
+    /// Whether its passes read bytes of the checkpoint's files, which must not change then. False
+    /// where the load has copied all weights.
     fn reads_files(&self) -> bool {
         true
     }
 
-    /// The part of its memory that a partner reads ([`pair`](Self::pair)); `None` if no other executable
-    /// can.
+    /// The part of its memory that a partner reads ([`pair`](Self::pair)); `None` if no
+    /// other executable can.
     fn shared(&self) -> Option<Shared> {
         None
     }
 
-    /// Makes another executable of the same backend its partner, whose sampled tokens and hidden states
-    /// its passes can read ([`Input::Drafted`](crate::Input::Drafted),
-    /// [`Hidden::Partner`](crate::Hidden::Partner)). They read what passes that were submitted before have
-    /// left; hidden states may have to be those of a pass that was taken. Returns whether it can: the two must be on
-    /// one device and have as many slots.
+    /// Makes another executable of the same backend its partner, whose sampled tokens and hidden
+    /// states its passes can read ([`Input::Drafted`](crate::Input::Drafted),
+    /// [`Hidden::Partner`](crate::Hidden::Partner)). They read what passes that were submitted
+    /// before have left; hidden states may have to be those of a pass that was taken. Returns
+    /// whether it can: the two must be on one device and have as many slots.
     fn pair(&mut self, partner: Shared) -> bool {
         let _ = partner;
         false
@@ -223,13 +225,13 @@ pub trait Executable: Send {
         false
     }
 
-    /// Starts a pass whose wants are [logits](crate::Want::Logits) of different rows, of which only the
-    /// results of the ranking come to the host. Else as [`submit`](Self::submit).
+    /// Starts a pass whose wants are [logits](crate::Want::Logits) of different rows, of which only
+    /// the results of the ranking come to the host. Else as [`submit`](Self::submit).
     ///
     /// # Errors
     ///
-    /// As [`submit`](Self::submit); [`Error::Pass`] if the backend does not rank, or the ranking does not
-    /// suit the pass.
+    /// As [`submit`](Self::submit); [`Error::Pass`] if the backend does not rank, or the ranking
+    /// does not suit the pass.
     fn submit_ranked(&mut self, pass: &Pass<'_>, ranking: &Ranking<'_>) -> Result<Ticket, Error> {
         let (rows, count) = (pass.rows.len(), ranking.count);
         Err(Error::Pass(format!("{count} tokens of {rows} rows, but the backend ranks none")))
@@ -257,8 +259,8 @@ pub trait Executable: Send {
     /// failed, which then counts as taken.
     fn take(&mut self, ticket: Ticket) -> Result<Outputs<'_>, Error>;
 
-    /// Whether [`take`](Self::take) of a pass would return its results without a wait, if those before it are taken. True
-    /// too where the executable cannot tell.
+    /// Whether [`take`](Self::take) of a pass would return its results without a wait, if those
+    /// before it are taken. True too where the executable cannot tell.
     fn is_done(&self, ticket: Ticket) -> bool {
         let _ = ticket;
         true
@@ -272,8 +274,8 @@ pub trait Executable: Send {
     /// [`Error::Pass`] if the group or a page does not exist.
     fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<(), Error>;
 
-    /// Copies several pages `[from, to]` of a cache group as [`copy_page`](Self::copy_page), in any order: no
-    /// page is both copied and a copy.
+    /// Copies several pages `[from, to]` of a cache group as [`copy_page`](Self::copy_page), in any
+    /// order: no page is both copied and a copy.
     ///
     /// # Errors
     ///

@@ -101,8 +101,8 @@ impl Pass<'_> {
         if self.repeat > 1 { self.check_repeat() } else { Ok(()) }
     }
 
-    /// Checks the rows of another pass whose hidden states the pass begins with. The pass before had
-    /// `before` rows, and the newest of the partner `partner`; `None` without a partner.
+    /// Checks the rows of another pass whose hidden states the pass begins with. The pass before
+    /// had `before` rows, and the newest of the partner `partner`; `None` without a partner.
     ///
     /// # Errors
     ///

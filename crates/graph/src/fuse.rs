@@ -3,8 +3,9 @@
 //! A match is purely structural. It is accepted only if the buffers between its steps are not read
 //! afterwards, because a fused op leaves them unwritten.
 //!
-//! No fused op spans the border of two [parts](Plan::begins_part). The patterns are `norm_linear`, `rope_store`, `rope_attend`, `linear_add`, `norm_glu` and
-//! `expert_glu`. [`Backend::accepts`](crate::Backend::accepts) decides about each candidate.
+//! No fused op spans the border of two [parts](Plan::begins_part). The patterns are `norm_linear`,
+//! `rope_store`, `rope_attend`, `linear_add`, `norm_glu` and `expert_glu`.
+//! [`Backend::accepts`](crate::Backend::accepts) decides about each candidate.
 
 use std::ops::Range;
 

@@ -3,8 +3,8 @@
 //! A [`Plan`] is data. It contains every difference between architectures, so a [`Backend`] never
 //! reads a model's name. The data flow through this crate is:
 //!
-//! 1. [`build()`] reads a checkpoint's keys and tensors and builds a plan of elementary steps by the
-//!    table of its architecture in `arch/`;
+//! 1. [`build()`] reads a checkpoint's keys and tensors and builds a plan of elementary steps by
+//!    the table of its architecture in `arch/`;
 //! 2. [`Plan::fuse`] replaces sequences of steps by the fused ops that a backend accepts;
 //! 3. a [`Backend`] loads the plan into an [`Executable`], which runs it over the rows of a
 //!    [`Pass`] and returns tokens or logits as [`Outputs`].

@@ -15,7 +15,8 @@ pub struct Needs {
     pub buffers: u64,
     /// Values within steps.
     pub scratch: u64,
-    /// Places for weights of the [host](crate::Plan::host), and the buffers through which they come.
+    /// Places for weights of the [host](crate::Plan::host), and the buffers through which they
+    /// come.
     pub streamed: u64,
     /// Memory that is free again after the load.
     pub staging: u64,
@@ -63,8 +64,8 @@ impl Needs {
         terms
     }
 
-    /// Refuses a load that needs more than `available` bytes. `fitting` is a context that would fit,
-    /// 0 for none.
+    /// Refuses a load that needs more than `available` bytes. `fitting` is a context that
+    /// would fit, 0 for none.
     ///
     /// # Errors
     ///

@@ -14,11 +14,11 @@
 //!   becomes `Sampled`, and the index of its draw advances by one.
 //! - `keeps_hidden` returns the hidden states `[rows, hidden]`, and `hidden` gives them to the plan
 //!   of a head that predicts further tokens. In later repeats a head reads its own.
-//! - Two executables of a device can be partners, such as a model and its head. A pass then reads the
-//!   hidden states of the other's newest pass ([`Hidden::Partner`]) and the tokens that it sampled
-//!   ([`Input::Drafted`]), so that the host need not wait between passes of the two.
-//! - Rows of `Phase::Encode` are the positions of windows, without tokens: the encoder of a plan turns
-//!   their features, which `hidden` has, into keys and values that later rows attend to.
+//! - Two executables of a device can be partners, such as a model and its head. A pass then reads
+//!   the hidden states of the other's newest pass ([`Hidden::Partner`]) and the tokens that it
+//!   sampled ([`Input::Drafted`]), so that the host need not wait between passes of the two.
+//! - Rows of `Phase::Encode` are the positions of windows, without tokens: the encoder of a plan
+//!   turns their features, which `hidden` has, into keys and values that later rows attend to.
 //! - `efforts` has the effort of each row, so rows of different effort share a pass.
 
 use pelton_sampling::{Draw, Sampled};
@@ -40,9 +40,9 @@ pub enum Input {
     /// The token that was sampled for the row's position in the row's slot. The executable keeps
     /// it, so the host need not have taken it yet.
     Sampled,
-    /// The token that the [partner](crate::Executable::pair) has sampled for this position of its own
-    /// sequence in the row's slot. The partner keeps its newest [`RECENT`], and the results of the pass
-    /// have the tokens ([`Outputs::drafted`]).
+    /// The token that the [partner](crate::Executable::pair) has sampled for this position of its
+    /// own sequence in the row's slot. The partner keeps its newest [`RECENT`], and the results of
+    /// the pass have the tokens ([`Outputs::drafted`]).
     Drafted(u32),
     /// No token: the row is a position of a window, whose features are in [`Pass::hidden`].
     Features,
@@ -51,15 +51,15 @@ pub enum Input {
 /// The values of the buffers of a plan's [entry](crate::Plan::entry) when a pass begins.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Hidden<'a> {
-    /// Those of the host: `[rows, width]` of each buffer, one buffer after the other, or the features of
-    /// an [encoder](crate::Encoder)'s rows. Empty for plans without such buffers.
+    /// Those of the host: `[rows, width]` of each buffer, one buffer after the other, or the
+    /// features of an [encoder](crate::Encoder)'s rows. Empty for plans without such buffers.
     Given(&'a [f32]),
     /// Those of the [exit](crate::Plan::exit) after the pass of this executable that was submitted
     /// before: for each row the index of a row of that pass.
     Before(&'a [u32]),
-    /// Those of the exit of the [partner](crate::Executable::pair) after the pass of it that was submitted
-    /// last: for each row the index of a row of that pass. A backend may refuse those of a pass of few
-    /// rows that is not taken yet, because it may have to run again.
+    /// Those of the exit of the [partner](crate::Executable::pair) after the pass of it that was
+    /// submitted last: for each row the index of a row of that pass. A backend may refuse those of
+    /// a pass of few rows that is not taken yet, because it may have to run again.
     Partner(&'a [u32]),
 }
 
@@ -114,9 +114,9 @@ pub enum Want<'a> {
     },
     /// A sampled token.
     Sample(Sample<'a>),
-    /// A token whose draw is not known yet: [`Executable::draw`](crate::Executable::draw) samples it
-    /// after the pass was submitted. The pass has this single want, a single row and no repeats, on
-    /// a backend with [`Pipeline::late_draws`](crate::Pipeline::late_draws).
+    /// A token whose draw is not known yet: [`Executable::draw`](crate::Executable::draw) samples
+    /// it after the pass was submitted. The pass has this single want, a single row and no repeats,
+    /// on a backend with [`Pipeline::late_draws`](crate::Pipeline::late_draws).
     Later {
         /// The index of the row in [`Pass::rows`].
         row: u32,
@@ -153,8 +153,8 @@ pub struct Pass<'a> {
     pub efforts: &'a [Effort],
     /// The values that the buffers of the plan's [entry](crate::Plan::entry) begin with.
     pub hidden: Hidden<'a>,
-    /// Whether the results have the hidden states of all rows: the buffers of [`Plan::kept`]. Only a
-    /// pass that runs once has them.
+    /// Whether the results have the hidden states of all rows: the buffers of [`Plan::kept`]. Only
+    /// a pass that runs once has them.
     ///
     /// [`Plan::kept`]: crate::Plan::kept
     pub keeps_hidden: bool,
@@ -201,12 +201,13 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// The rows of a pass that is [submitted](crate::Executable::submit_ranked) with it give rankings in place
-/// of logits: the likeliest tokens of two parts of the vocabulary, and the sum of exponentials of each.
+/// The rows of a pass that is [submitted](crate::Executable::submit_ranked) with it give rankings
+/// in place of logits: the likeliest tokens of two parts of the vocabulary, and the sum of
+/// exponentials of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ranking<'a> {
-    /// The allowed tokens of each want `[wants, ⌈tokens / 32⌉]`, a bit each: token `t` is bit `t % 32` of
-    /// word `t / 32`. Others count as if their logits were -∞, as do NaN.
+    /// The allowed tokens of each want `[wants, ⌈tokens / 32⌉]`, a bit each: token `t` is bit
+    /// `t % 32` of word `t / 32`. Others count as if their logits were -∞, as do NaN.
     pub masks: &'a [u32],
     /// The first token of the second part.
     pub split: u32,
@@ -218,9 +219,9 @@ impl Ranking<'_> {
     /// The greatest [`count`](Self::count).
     pub const MOST: usize = 33;
 
-    /// Elements of the results of a want, in [`Outputs::logits`]. Each part has the greatest logit and the
-    /// sum of `exp(logit - greatest)`, 0 if nothing is allowed, then pairs of a logit and a token, a whole
-    /// number: descending, equal logits by token. Missing pairs have the token -1.
+    /// Elements of the results of a want, in [`Outputs::logits`]. Each part has the greatest logit
+    /// and the sum of `exp(logit - greatest)`, 0 if nothing is allowed, then pairs of a logit and a
+    /// token, a whole number: descending, equal logits by token. Missing pairs have the token -1.
     pub const fn width(count: usize) -> usize {
         4 * (1 + count)
     }
@@ -251,14 +252,14 @@ pub struct Ticket(pub u64);
 /// The results of one pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Outputs<'a> {
-    /// The results `[wants, output width]` of the [`Want::Logits`], in their order; of a pass with a
-    /// [`Ranking`] those that it keeps `[wants, Ranking::width]`.
+    /// The results `[wants, output width]` of the [`Want::Logits`], in their order; of a pass with
+    /// a [`Ranking`] those that it keeps `[wants, Ranking::width]`.
     pub logits: &'a [f32],
     /// The sampled tokens `[repeat, wants]` of the [`Want::Sample`]s, in their order; or the token
     /// of a [`Want::Later`], if one was drawn.
     pub samples: &'a [Sampled],
-    /// The values `[rows, width]` of each kept buffer, one buffer after the other, if the pass [keeps
-    /// them](Pass::keeps_hidden).
+    /// The values `[rows, width]` of each kept buffer, one buffer after the other, if the pass
+    /// [keeps them](Pass::keeps_hidden).
     pub hidden: &'a [f32],
     /// The tokens of the rows with [`Input::Drafted`], in their order, as the pass has run them.
     pub drafted: &'a [u32],

@@ -117,17 +117,18 @@ pub enum OutputKind {
 /// The encoder of a plan whose decoder attends to encoded windows of features (Whisper, arXiv
 /// 2212.04356). A pass of [`Phase::Encode`] runs it over whole windows.
 ///
-/// Its rows are the positions of windows, each window in a slot of its own. They have no tokens: their
-/// features come with the pass. The steps end in the stores of the keys and values that the decoder
-/// attends to. The page tables of a decoding slot name the pages of its window, which several slots
-/// share.
+/// Its rows are the positions of windows, each window in a slot of its own. They have no tokens:
+/// their features come with the pass. The steps end in the stores of the keys and values that the
+/// decoder attends to. The page tables of a decoding slot name the pages of its window, which
+/// several slots share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoder {
     /// Number of its steps, the first ones of [`Plan::steps`].
     pub steps: usize,
     /// Positions of a window.
     pub positions: usize,
-    /// The buffer `[rows, width]` of the features, which [`Pass::hidden`](crate::Pass::hidden) fills.
+    /// The buffer `[rows, width]` of the features, which
+    /// [`Pass::hidden`](crate::Pass::hidden) fills.
     pub features: BufferId,
     /// The buffer `[rows, width]` that a pass can [keep](crate::Pass::keeps_hidden).
     pub kept: Option<BufferId>,
@@ -143,7 +144,8 @@ pub struct Encoder {
 pub struct HostPart {
     /// Its steps, which no step of the device fuses with.
     pub steps: Range<usize>,
-    /// The buffer of all rows that it reads: nothing else that is written before it is read in it or after it.
+    /// The buffer of all rows that it reads: nothing else that is written before it is
+    /// read in it or after it.
     pub entry: BufferId,
     /// The buffer of all rows that is read after it.
     pub exit: BufferId,
@@ -200,8 +202,8 @@ pub struct Plan {
     pub states: Vec<State>,
     /// The rotary embeddings.
     pub ropes: Vec<Rope>,
-    /// The steps, in the order in which they run: those of the encoder, if there is one, and then those
-    /// of passes with tokens.
+    /// The steps, in the order in which they run: those of the encoder, if there is one, and then
+    /// those of passes with tokens.
     pub steps: Vec<Step>,
     /// Rows of the embedding table; every token is below it.
     pub vocab: usize,
@@ -217,18 +219,19 @@ pub struct Plan {
     pub marks: EffortOptions,
     /// The meaning of the last buffer.
     pub output: OutputKind,
-    /// The buffer of the results after the last step, the logits of a decoder. A part before the last one
-    /// of a model has no results: the buffer is one of its [exit](Self::exit).
+    /// The buffer of the results after the last step, the logits of a decoder. A part before the
+    /// last one of a model has no results: the buffer is one of its [exit](Self::exit).
     pub logits: BufferId,
-    /// The buffers of all rows that come with a pass ([`Pass::hidden`](crate::Pass::hidden)), before its
-    /// steps read them: those of a part of a model after its first, and of a head.
+    /// The buffers of all rows that come with a pass ([`Pass::hidden`](crate::Pass::hidden)),
+    /// before its steps read them: those of a part of a model after its first, and of a head.
     pub entry: Vec<BufferId>,
-    /// The buffers of all rows that a pass can [keep](crate::Pass::keeps_hidden). In later repeats the
-    /// steps of a head, whose entry they are, read those of the repeat before.
+    /// The buffers of all rows that a pass can [keep](crate::Pass::keeps_hidden). In later repeats
+    /// the steps of a head, whose entry they are, read those of the repeat before.
     pub exit: Vec<BufferId>,
     /// The encoder, if the plan has one.
     pub encoder: Option<Encoder>,
-    /// The parts whose weights stay in the host's memory next to a device of its own, in the order of their steps.
+    /// The parts whose weights stay in the host's memory next to a device of its own, in the
+    /// order of their steps.
     pub host: Vec<HostPart>,
 }
 
@@ -242,15 +245,15 @@ impl Plan {
         }
     }
 
-    /// Whether no op and no kernel spans a step and the one before it: one belongs to the encoder or to a part of the
-    /// host, and the other does not.
+    /// Whether no op and no kernel spans a step and the one before it: one belongs to the encoder
+    /// or to a part of the host, and the other does not.
     pub fn begins_part(&self, step: usize) -> bool {
         self.encoder.is_some_and(|encoder| encoder.steps == step)
             || self.host.iter().any(|part| part.steps.start == step || part.steps.end == step)
     }
 
-    /// The only part of the host that reads each weight `[weights]`, as an index of [`host`](Self::host); `None` of a
-    /// weight that another step reads.
+    /// The only part of the host that reads each weight `[weights]`, as an index of
+    /// [`host`](Self::host); `None` of a weight that another step reads.
     pub fn host_parts(&self) -> Vec<Option<usize>> {
         let mut readers: Vec<Option<Option<usize>>> = vec![None; self.weights.len()];
         for (i, step) in self.steps.iter().enumerate() {

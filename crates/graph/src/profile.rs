@@ -7,7 +7,8 @@ use crate::{Plan, Step};
 /// Times of repeated passes over the same rows: means of all passes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// The parts of the plan, in the order in which a pass goes through them. A plan on one device is one part.
+    /// The parts of the plan, in the order in which a pass goes through them. A plan on
+    /// one device is one part.
     pub parts: Vec<PartProfile>,
     /// The time between several devices; all zero on one.
     pub ways: Ways,
@@ -30,8 +31,9 @@ pub struct PartProfile {
     pub read_bandwidth: Option<f64>,
 }
 
-/// Time that a pass spends between the steps of several devices. These and the steps of a CPU are one after the other;
-/// the steps of a GPU run during `wait`, and during `stream` if weights come to it.
+/// Time that a pass spends between the steps of several devices. These and the steps of a
+/// CPU are one after the other; the steps of a GPU run during `wait`, and during `stream`
+/// if weights come to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ways {
     /// Values of rows on their way between devices, with the submission of commands.

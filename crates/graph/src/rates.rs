@@ -5,12 +5,14 @@
 pub struct Rates {
     /// Bytes of its own memory that it reads in a second.
     pub read: f64,
-    /// Bytes of keys and values that attention reads in a second; [`read`](Self::read) if they are not measured.
+    /// Bytes of keys and values that attention reads in a second; [`read`](Self::read) if
+    /// they are not measured.
     pub cache: Option<f64>,
-    /// Operations in a second in products of the few rows of decoding, two for each product, beside the read of the
-    /// weights; [`multiply`](Self::multiply) if they are not measured.
+    /// Operations in a second in products of the few rows of decoding, two for each product, beside
+    /// the read of the weights; [`multiply`](Self::multiply) if they are not measured.
     pub few: Option<f64>,
-    /// Operations in a second in products of many rows, two for each product; `None` if they are not measured.
+    /// Operations in a second in products of many rows, two for each product; `None` if
+    /// they are not measured.
     pub multiply: Option<f64>,
     /// Seconds of a step beyond its reads.
     pub step: f64,
@@ -28,7 +30,8 @@ pub struct LinkRates {
 }
 
 impl Rates {
-    /// The rates of a device that reads this many bytes in a second, whose other rates are not measured.
+    /// The rates of a device that reads this many bytes in a second, whose other
+    /// rates are not measured.
     pub const fn reading(read: f64) -> Self {
         Self { read, cache: None, few: None, multiply: None, step: 0.0, link: None }
     }

@@ -61,8 +61,8 @@ impl Weight {
         }
     }
 
-    /// Its tensor. The innermost dimensions of the tensor may be several for the one of a row, as of
-    /// the kernels of a convolution.
+    /// Its tensor. The innermost dimensions of the tensor may be several for the one of a row, as
+    /// of the kernels of a convolution.
     ///
     /// # Errors
     ///

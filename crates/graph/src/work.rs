@@ -2,8 +2,8 @@
 
 use crate::{KvType, Op, Plan, Step};
 
-/// Bytes of weights that a step reads for `rows` rows, which multiply the share `live` of those that
-/// are marked. Rows choose their experts independently of each other.
+/// Bytes of weights that a step reads for `rows` rows, which multiply the share `live` of those
+/// that are marked. Rows choose their experts independently of each other.
 pub fn weights_read(plan: &Plan, step: &Step, rows: usize, live: f64) -> f64 {
     let matrix = |id| {
         let weight = plan.weight(id);

@@ -147,8 +147,8 @@ fn tensors_must_have_the_sizes_of_keys() {
     assert!(error.starts_with("m: tensor \"blk.0.attn_q.weight\" has shape"), "{error}");
 }
 
-/// transformers has no class for MiniCPM 1 and 2, InternLM 2 and EXAONE 3, so there are no fixtures:
-/// the factors of the published `configuration_minicpm.py`, and the pairing of each.
+/// transformers has no class for MiniCPM 1 and 2, InternLM 2 and EXAONE 3, so there are no
+/// fixtures: the factors of the published `configuration_minicpm.py`, and the pairing of each.
 #[test]
 fn families_without_fixtures() {
     let plan =

@@ -12,12 +12,14 @@ const MOST: Duration = Duration::from_millis(4);
 const SLEEP: Duration = Duration::from_micros(200);
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// How long a thread looks for what it waits for, before it sleeps. It yields its core between looks.
+/// How long a thread looks for what it waits for, before it sleeps. It yields its core between
+/// looks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff(Duration);
 
 impl Backoff {
-    /// The one of threads whose devices are GPUs, or that of threads that share cores with a device: no time.
+    /// The one of threads whose devices are GPUs, or that of threads that share cores
+    /// with a device: no time.
     pub(crate) fn new(of_gpus: bool) -> Self {
         Self(if of_gpus { MOST } else { Duration::ZERO })
     }

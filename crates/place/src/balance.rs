@@ -1,8 +1,8 @@
 //! The layers of several devices that take about as long.
 
-/// The cuts of a sequence of costs into one range for each device, none of them empty: the first cost of each device
-/// after the first. The greatest time of a device, its costs over its speed, is as small as possible. `None` if there
-/// are fewer costs than devices.
+/// The cuts of a sequence of costs into one range for each device, none of them empty: the first
+/// cost of each device after the first. The greatest time of a device, its costs over its speed, is
+/// as small as possible. `None` if there are fewer costs than devices.
 pub fn balance(costs: &[f64], speeds: &[f64]) -> Option<Vec<usize>> {
     let (count, devices) = (costs.len(), speeds.len());
     if devices == 0 || count < devices {
@@ -12,7 +12,8 @@ pub fn balance(costs: &[f64], speeds: &[f64]) -> Option<Vec<usize>> {
     for cost in costs {
         sums.push(sums[sums.len() - 1] + cost);
     }
-    // for each number of costs: the least greatest time on the devices so far, and the first cost of the last of them
+    // for each number of costs: the least greatest time on the devices so far, and the first
+    // cost of the last of them
     let mut best: Vec<Vec<(f64, usize)>> =
         vec![sums.iter().map(|sum| (sum / speeds[0], 0)).collect()];
     for (device, speed) in speeds.iter().enumerate().skip(1) {

@@ -2,9 +2,9 @@
 
 use pelton_graph::{BufferId, Error, Index, Op, Plan, Rows, Step};
 
-/// The layers before which a plan can be cut, ascending: 0 leaves the embedding alone, and the number of
-/// layers the output. A cut is legal where the steps after it need nothing but values of all rows: neither
-/// a cache nor a recurrent state is used on both sides.
+/// The layers before which a plan can be cut, ascending: 0 leaves the embedding alone, and the
+/// number of layers the output. A cut is legal where the steps after it need nothing but values of
+/// all rows: neither a cache nor a recurrent state is used on both sides.
 pub fn borders(plan: &Plan) -> Vec<usize> {
     if plan.encoder.is_some() {
         return Vec::new();

@@ -154,7 +154,8 @@ impl SplitExecutable {
         relayed.edit_before(std::mem::take(&mut self.missed));
         let ticket = relayed.ticket();
         self.next += 1;
-        // a pass waits for the tokens of its own slots alone, so that those of others keep all devices busy
+        // a pass waits for the tokens of its own slots alone, so that those of others
+        // keep all devices busy
         let slots = relayed.sampled_rows().map(|(slot, _)| self.sampled[slot as usize]);
         relayed.after = slots.max().unwrap_or(0);
         for want in pass.wants {
@@ -243,7 +244,8 @@ impl Executable for SplitExecutable {
         self.send(Job::SetAdapters { slot, adapters: adapters.to_vec() })
     }
 
-    /// The devices measure their parts in turn. The time that whole passes take beyond theirs is that of hops.
+    /// The devices measure their parts in turn. The time that whole passes take beyond
+    /// theirs is that of hops.
     fn profile(&mut self, pass: &Pass<'_>, passes: usize) -> Result<Profile, Error> {
         if !self.submitted.is_empty() {
             return Err(Error::Pass("a pass is not taken, expected none".to_owned()));

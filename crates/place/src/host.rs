@@ -33,10 +33,11 @@ impl FeedForwards {
     }
 }
 
-/// The feed-forwards of the layers before `layers` that the host can have, by their layers: each is the end of a layer,
-/// after the sum of its attention and the residual stream. It uses no cache and no state, and a single buffer goes in.
-/// A layer whose attention and feed-forward run in parallel has none, and neither has one of a model with LoRA adapters,
-/// an encoder, or further values of all layers.
+/// The feed-forwards of the layers before `layers` that the host can have, by their layers: each
+/// is the end of a layer, after the sum of its attention and the residual stream. It uses no cache
+/// and no state, and a single buffer goes in. A layer whose attention and feed-forward run in
+/// parallel has none, and neither has one of a model with LoRA adapters, an encoder, or further
+/// values of all layers.
 pub fn host_parts(plan: &Plan, which: FeedForwards, layers: usize) -> Vec<(usize, HostPart)> {
     if plan.adapters().is_some() || plan.encoder.is_some() {
         return Vec::new();
@@ -74,8 +75,8 @@ fn single(plan: &Plan, at: usize) -> Option<BufferId> {
     (plan.buffer(id).rows == Rows::All).then_some(id)
 }
 
-/// A GPU whose plans have the feed-forwards of their first layers in the memory of the CPU. As a backend it is the GPU:
-/// its name, its memory and its sums.
+/// A GPU whose plans have the feed-forwards of their first layers in the memory of the CPU. As a
+/// backend it is the GPU: its name, its memory and its sums.
 #[derive(Clone)]
 pub struct HostParts {
     gpu: Arc<dyn Backend>,
@@ -96,8 +97,8 @@ impl HostParts {
         Self { gpu, cpu, which, layers, stream_from: None }
     }
 
-    /// The same with weights that are streamed for prompts of this many tokens and more, and not from the length on
-    /// that is measured to be faster so.
+    /// The same with weights that are streamed for prompts of this many tokens and more, and not
+    /// from the length on that is measured to be faster so.
     #[must_use]
     pub fn streaming_from(self, tokens: usize) -> Self {
         Self { stream_from: Some(tokens), ..self }
@@ -113,7 +114,8 @@ impl HostParts {
         (fused(Plan { host, ..plan.clone() }, self.gpu.as_ref()), parts)
     }
 
-    /// The layers whose feed-forwards the CPU has, and the memory that they need there; `None` if there are none.
+    /// The layers whose feed-forwards the CPU has, and the memory that they need there;
+    /// `None` if there are none.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! The predicted speed of a placement, from what a pass reads and multiplies and the measured rates of its devices.
+//! The predicted speed of a placement, from what a pass reads and multiplies and the measured
+//! rates of its devices.
 //!
 //! ```text
 //! a decoding pass:     W(n) / read  +  n · K(d) / cache  +  f · P / few  +  (n - 1 - f) · P / multiply  +  steps · step
@@ -6,13 +7,15 @@
 //! a streamed prompt:   Σ GPUs max(streamed bytes / up, m · B / multiply)
 //! ```
 //!
-//! `n` are the sequences of a decoding pass, each at depth `d`, and `m` the rows of a prompt. `W` are the bytes of weights
-//! that rows read, of experts those that they choose, and `K` those of keys and values. `P` are two operations for each
-//! product of a row, and `B` those without the output matrix. `f` are the rows after the first, up to [`FEW`]: the reading
-//! of the weights hides the products of the first row, and a part of theirs.
+//! `n` are the sequences of a decoding pass, each at depth `d`, and `m` the rows of a prompt. `W`
+//! are the bytes of weights that rows read, of experts those that they choose, and `K` those of
+//! keys and values. `P` are two operations for each product of a row, and `B` those without the
+//! output matrix. `f` are the rows after the first, up to [`FEW`]: the reading of the weights hides
+//! the products of the first row, and a part of theirs.
 //!
-//! Times of devices add up, as do hops: a row goes from the GPU to the CPU and back for each feed-forward there, and over
-//! each border between devices. Where several devices run one after the other, its token takes one hop more.
+//! Times of devices add up, as do hops: a row goes from the GPU to the CPU and back for each
+//! feed-forward there, and over each border between devices. Where several devices run one after
+//! the other, its token takes one hop more.
 
 use std::{fmt, time::Duration};
 
@@ -45,8 +48,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// The work of a decoding pass in which `streams` sequences at a depth get a token each. It hops for each part of the
-    /// host, whose work is another device's.
+    /// The work of a decoding pass in which `streams` sequences at a depth get a token each. It
+    /// hops for each part of the host, whose work is another device's.
     pub fn of(plan: &Plan, streams: usize, depth: usize, kv: KvType) -> Self {
         let mut work = Self { hops: plan.host.len(), ..Self::default() };
         let mut selected = 0.0;
@@ -104,7 +107,8 @@ impl Work {
         }
     }
 
-    /// Seconds of the pass on a device, without hops and streams. `None` if a rate that it needs is not measured.
+    /// Seconds of the pass on a device, without hops and streams. `None` if a rate that it
+    /// needs is not measured.
     pub fn seconds(&self, rates: &Rates) -> Option<f64> {
         let products = |operations: f64, rate: Option<f64>| match operations {
             0.0 => Some(0.0),
@@ -175,8 +179,9 @@ pub struct PromptPrediction {
     pub stream: Duration,
 }
 
-/// Predicts the speed of devices in the order in which a pass goes through them. `depth` positions are before the token,
-/// and a pass over a prompt has `rows` rows. `None` if a rate is unknown, such as the link of hops.
+/// Predicts the speed of devices in the order in which a pass goes through them. `depth` positions
+/// are before the token, and a pass over a prompt has `rows` rows. `None` if a rate is unknown,
+/// such as the link of hops.
 pub fn predict(
     devices: &[(String, Work, Option<Rates>)],
     depth: usize,

@@ -162,8 +162,8 @@ impl RelayedPass {
         tokens.filter_map(|(row, sampled)| Some((row.slot, row.position + 1, sampled.token?)))
     }
 
-    /// Calls `run` with the pass: the tokens `known` in place of sampled ones, and wants and the kept
-    /// states only on the last device, and efforts only for a part that has them.
+    /// Calls `run` with the pass: the tokens `known` in place of sampled ones, and wants and the
+    /// kept states only on the last device, and efforts only for a part that has them.
     pub(crate) fn with_pass<T>(
         &self,
         known: Option<&[u32]>,
@@ -228,7 +228,7 @@ impl RelayedPass {
     }
 }
 
-/// The edits of passes that a device did not run, because one before it failed: they are made with its
-/// next pass.
+/// The edits of passes that a device did not run, because one before it failed: they are
+/// made with its next pass.
 #[derive(Debug, Default)]
 pub(crate) struct Missed(Vec<(Edit, Vec<u32>)>);

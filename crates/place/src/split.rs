@@ -94,10 +94,10 @@ impl Backend for Split {
         Ok(sum)
     }
 
-    /// A quarter of the rows that all devices are fast with, but at least 512: devices compute chunks of a prompt in turn, and
-    /// the last one waits for its first chunk. Two H100 read 16,384 tokens of an 8B at 17,958 tokens/s in chunks of 512, at
-    /// 17,829 in chunks of 1,024 and at 16,767 in chunks of 2,048. Rows are not divided if a device streams weights for each
-    /// chunk.
+    /// A quarter of the rows that all devices are fast with, but at least 512: devices compute
+    /// chunks of a prompt in turn, and the last one waits for its first chunk. Two H100 read 16,384
+    /// tokens of an 8B at 17,958 tokens/s in chunks of 512, at 17,829 in chunks of 1,024 and at
+    /// 16,767 in chunks of 2,048. Rows are not divided if a device streams weights for each chunk.
     fn prompt_rows(&self, plan: &Plan, weights: u64) -> usize {
         const LEAST: usize = 512;
         let rows = self.devices.iter().map(|device| device.prompt_rows(plan, weights));

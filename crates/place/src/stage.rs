@@ -91,8 +91,8 @@ impl Stage {
         }
     }
 
-    /// Runs jobs until there are no more, and hands each on. A pass begins before the results of the one before it are
-    /// taken, where it can: the device computes while the host copies them.
+    /// Runs jobs until there are no more, and hands each on. A pass begins before the results of
+    /// the one before it are taken, where it can: the device computes while the host copies them.
     pub(crate) fn run(mut self, jobs: &Receiver<Job>, next: &Sender<Job>) {
         let (mut begun, mut job): (Option<Begun>, _) = (None, None);
         loop {
@@ -116,8 +116,9 @@ impl Stage {
         }
     }
 
-    /// Begins the pass after one that runs, if the next job is a pass and comes in time. A job that cannot begin yet stays
-    /// in `job`: a pass may wait for the tokens of the one before it, which the devices after this one sample.
+    /// Begins the pass after one that runs, if the next job is a pass and comes in time. A job that
+    /// cannot begin yet stays in `job`: a pass may wait for the tokens of the one before it, which
+    /// the devices after this one sample.
     fn begin_during(
         &mut self,
         before: &Begun,
@@ -198,8 +199,8 @@ impl Stage {
         self.end(relayed);
     }
 
-    /// Calls `run` with the edits of passes that did not run before, if no device before has failed the pass. Where it
-    /// does not run, its own edits are made with the next one.
+    /// Calls `run` with the edits of passes that did not run before, if no device before has failed
+    /// the pass. Where it does not run, its own edits are made with the next one.
     fn submit<T>(
         &mut self,
         relayed: &mut RelayedPass,

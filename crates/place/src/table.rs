@@ -9,7 +9,8 @@ use crate::{
     predict::Prediction,
 };
 
-/// The part of a model that each device has, and the memory that it takes there. It displays as a table.
+/// The part of a model that each device has, and the memory that it takes there. It
+/// displays as a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Placement {
@@ -21,8 +22,8 @@ pub struct Placement {
     pub rows: usize,
     /// The devices, in the order in which a pass goes through them.
     pub devices: Vec<DeviceShare>,
-    /// The tokens from which on a prompt streams weights from the memory of the CPU; `None` before the load, and where no
-    /// weight is streamed.
+    /// The tokens from which on a prompt streams weights from the memory of the CPU; `None` before
+    /// the load, and where no weight is streamed.
     pub stream_from: Option<usize>,
     /// The predicted speed; `None` if rates of the devices are not known.
     pub prediction: Option<Prediction>,
@@ -40,8 +41,8 @@ pub struct DeviceShare {
     pub embedding: bool,
     /// Whether it has the output matrix.
     pub output: bool,
-    /// The feed-forwards that it has of layers of a GPU, and the layers from the first one to the last one with such a
-    /// feed-forward.
+    /// The feed-forwards that it has of layers of a GPU, and the layers from the first one to the
+    /// last one with such a feed-forward.
     pub feed_forwards: Option<(FeedForwards, Range<usize>)>,
     /// The memory that its part needs.
     pub needs: Needs,
@@ -56,8 +57,8 @@ impl Placement {
         Self { context, sequences, rows, devices, stream_from: None, prediction }
     }
 
-    /// A key of the software's version, of the devices, of their layers and of the length from which on prompts stream
-    /// weights. Where it differs, the same request can have another text.
+    /// A key of the software's version, of the devices, of their layers and of the length from
+    /// which on prompts stream weights. Where it differs, the same request can have another text.
     pub fn fingerprint(&self) -> String {
         let version = env!("CARGO_PKG_VERSION");
         // FNV-1a

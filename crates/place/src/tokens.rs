@@ -54,8 +54,8 @@ impl Tokens {
         self.lock().done >= passes
     }
 
-    /// The tokens of slots at positions, once `passes` passes have gone through all devices; `None` if
-    /// they never will.
+    /// The tokens of slots at positions, once `passes` passes have gone through all devices;
+    /// `None` if they never will.
     pub(crate) fn after(
         &self,
         passes: u64,

@@ -1,5 +1,5 @@
-//! Feed-forwards in the memory of the CPU next to a GPU or its software driver. Without either, tests that need one
-//! say that they were skipped.
+//! Feed-forwards in the memory of the CPU next to a GPU or its software driver. Without either,
+//! tests that need one say that they were skipped.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
 
@@ -169,7 +169,8 @@ fn the_shared_tests() {
     }
 }
 
-/// Families whose passes wait for the host have the same bits as without waits, whether the waits are long enough or not.
+/// Families whose passes wait for the host have the same bits as without waits, whether the waits
+/// are long enough or not.
 #[test]
 fn passes_that_wait() {
     let Some(gpu) = gpu() else { return };
@@ -266,7 +267,8 @@ fn large_matrices_are_streamed() {
     assert_same(&results[1], &results[0], "chunks");
 }
 
-/// The length from which on prompts are streamed is that of the options, or a power of two that a measurement gives.
+/// The length from which on prompts are streamed is that of the options, or a power of two that
+/// a measurement gives.
 #[test]
 fn prompts_that_are_streamed() {
     let Some(gpu) = gpu() else { return };
@@ -330,7 +332,8 @@ fn a_part_fails_next_to(gpu: &Arc<dyn Backend>) {
     assert!(got[2].is_err());
 }
 
-/// The GPU needs places for two feed-forwards in turn in place of the weights of all, and the CPU has those.
+/// The GPU needs places for two feed-forwards in turn in place of the weights of all,
+/// and the CPU has those.
 #[test]
 fn needs_of_both() {
     let Some(gpu) = gpu() else { return };

@@ -35,7 +35,8 @@ enum Event {
 /// The events of a device, in their order.
 type Events = Arc<Mutex<Vec<Event>>>;
 
-/// A CPU that can have two passes in flight. An event can fail, and its first pass ends when all passes are queued.
+/// A CPU that can have two passes in flight. An event can fail, and its first pass ends when
+/// all passes are queued.
 struct Queued {
     cpu: Cpu,
     events: Events,
@@ -142,8 +143,9 @@ impl Executable for QueuedExecutable {
     }
 }
 
-/// The logits of passes that are submitted before any is taken, over a queued device and another one, and what happened
-/// on the first. The passes have two rows each, of slots 0, 1 and 1 again, whose last pass has no edit of its own.
+/// The logits of passes that are submitted before any is taken, over a queued device and another
+/// one, and what happened on the first. The passes have two rows each, of slots 0, 1 and 1 again,
+/// whose last pass has no edit of its own.
 fn run(failing: Option<Event>) -> (Vec<Result<Vec<f32>, String>>, Vec<Event>) {
     let checkpoint = Arc::new(ModelSpec::default().checkpoint());
     let plan = build(&checkpoint).unwrap();

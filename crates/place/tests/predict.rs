@@ -11,7 +11,8 @@ use pelton_testing::ModelSpec;
 
 use common::families;
 
-/// Bytes of Llama-3.1-8B in Q4_0: a layer, its feed-forward, and the output matrix (docs/gpu.md, "Decode").
+/// Bytes of Llama-3.1-8B in Q4_0: a layer, its feed-forward, and the output matrix
+/// (docs/gpu.md, "Decode").
 const LAYER: f64 = 122.68e6;
 const FFN: f64 = 99.09e6;
 const OUTPUT: f64 = 295.5e6;
@@ -41,8 +42,9 @@ fn rate(devices: &[(Work, Rates)]) -> f64 {
     predicted(devices).tokens_per_second()
 }
 
-/// The table of 8 billion parameters, which was computed by hand before any of this ran. The layers of an H200 take 49 µs
-/// and its output 67 µs. 16 layers or 20 feed-forwards are on a CPU of 60, 100 and 200 GB/s.
+/// The table of 8 billion parameters, which was computed by hand before any of this ran. The
+/// layers of an H200 take 49 µs and its output 67 µs. 16 layers or 20 feed-forwards are on a CPU
+/// of 60, 100 and 200 GB/s.
 #[test]
 fn a_dense_model_by_hand() {
     let read = OUTPUT / 67e-6;
@@ -104,12 +106,12 @@ fn near(got: f64, expected: f64, tolerance: f64) {
     assert!((got - expected).abs() <= tolerance, "{got}, expected {expected}");
 }
 
-/// Measured runs of an H100 with a CPU whose memory reads at 64.8 GB/s, and of two of them. Each has its least and most
-/// ratio of the prediction to the measurement.
+/// Measured runs of an H100 with a CPU whose memory reads at 64.8 GB/s, and of two of them. Each
+/// has its least and most ratio of the prediction to the measurement.
 ///
-/// The GPU's read rate is the share of its data sheet that an H200 reaches, and a dispatch takes as long as there: neither
-/// was measured on the H100. A hop takes 250 µs, which was derived from the first runs with feed-forwards in RAM. So those
-/// two are no test of it, and all others are.
+/// The GPU's read rate is the share of its data sheet that an H200 reaches, and a dispatch takes as
+/// long as there: neither was measured on the H100. A hop takes 250 µs, which was derived from the
+/// first runs with feed-forwards in RAM. So those two are no test of it, and all others are.
 #[test]
 fn runs_of_an_h100() {
     let path = concat!(
@@ -213,8 +215,8 @@ fn a_prediction_names_its_terms() {
     );
 }
 
-/// The bytes of a row, summed up by hand from the model's shape: a row of Q4_0 has 18 bytes for 32 weights, one of F32
-/// four bytes a weight.
+/// The bytes of a row, summed up by hand from the model's shape: a row of Q4_0 has 18 bytes for 32
+/// weights, one of F32 four bytes a weight.
 #[test]
 fn bytes_of_a_row() {
     let spec = ModelSpec { layers: 3, ..ModelSpec::wide(DType::Q4_0) };

@@ -21,8 +21,8 @@ enum Consent {
 }
 
 impl Session<'_> {
-    /// Runs the calls of an answer and adds their results to the messages. Returns whether the model
-    /// is to go on.
+    /// Runs the calls of an answer and adds their results to the messages. Returns whether
+    /// the model is to go on.
     ///
     /// # Errors
     /// If the input cannot be read, or ends before the result that the user writes.

@@ -100,8 +100,8 @@ impl Conversation {
         json!({"messages": self.messages().into_iter().map(Value::from).collect::<Vec<_>>()})
     }
 
-    /// Forgets the oldest message of the user with its answers; the newest stays. Returns whether there was one
-    /// to forget.
+    /// Forgets the oldest message of the user with its answers; the newest stays. Returns whether
+    /// there was one to forget.
     pub(crate) fn drop_oldest(&mut self) -> bool {
         let mut own = (0..self.messages.len()).filter(|&i| self.messages[i].role == "user");
         match (own.next(), own.next()) {

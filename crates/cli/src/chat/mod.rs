@@ -1,10 +1,10 @@
 //! Conversations on the command line.
 //!
-//! Imports go one way. First come `text`, `markdown` and `wrap` (from and to the user), `command` (lines
-//! that begin with a slash), `params` (options that can be changed) and `conversation` (the
-//! messages). Then `input` (an editor on a terminal, lines otherwise), `screen` (output), `mcp`
-//! (servers of tools), `tools` (all tools of a chat), `session` (the loop) and `calling` (calls of
-//! tools in it).
+//! Imports go one way. First come `text`, `markdown` and `wrap` (from and to the user), `command`
+//! (lines that begin with a slash), `params` (options that can be changed) and `conversation`
+//! (the messages). Then `input` (an editor on a terminal, lines otherwise), `screen` (output),
+//! `mcp` (servers of tools), `tools` (all tools of a chat), `session` (the loop) and `calling`
+//! (calls of tools in it).
 
 mod calling;
 mod command;

@@ -428,8 +428,8 @@ impl<'a> Session<'a> {
         Ok(format!("[stopped after {ROUNDS_MAX} rounds of calls]"))
     }
 
-    /// Prints an answer or a part of it that calls tools, and adds it to the messages. Returns a line
-    /// about it, and whether it was stopped.
+    /// Prints an answer or a part of it that calls tools, and adds it to the messages. Returns a
+    /// line about it, and whether it was stopped.
     fn try_part(&mut self, choice: &ToolChoice) -> Result<(String, bool)> {
         let (message, note, stopped) = self.stream(&self.chat(), choice)?;
         self.conversation.push(message);

@@ -18,8 +18,8 @@ pub(crate) const ROUNDS_MAX: usize = 16;
 /// Where tools come from.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct ToolArgs {
-    /// Read a list of tools from a JSON file. You write the result of each call, on a terminal or as the
-    /// next line of standard input
+    /// Read a list of tools from a JSON file. You write the result of each call, on a terminal or
+    /// as the next line of standard input
     #[arg(long, value_name = "FILE")]
     tools: Option<String>,
     /// Start a server of tools by this command, and speak the Model Context Protocol with it over
@@ -29,12 +29,12 @@ pub(crate) struct ToolArgs {
     /// Wait at most this long for each answer of an MCP server
     #[arg(long, value_name = "SECONDS", default_value = "60")]
     mcp_timeout: f64,
-    /// Let the model call tools: auto, none, required, or the name of one. A demanded call is in the
-    /// first answer to each message
+    /// Let the model call tools: auto, none, required, or the name of one. A demanded call is in
+    /// the first answer to each message
     #[arg(long, value_name = "CHOICE", default_value = "auto")]
     tool_choice: String,
-    /// Call the tools of MCP servers without asking. Without a terminal and without this option none
-    /// is called
+    /// Call the tools of MCP servers without asking. Without a terminal and without this
+    /// option none is called
     #[arg(long)]
     allow_calls: bool,
 }

@@ -7,7 +7,8 @@ const FENCE: &str = "```";
 
 /// A breaker of lines. The word at the end of a piece is held back until the next piece ends it.
 ///
-/// Escape sequences of styles have no width. A word that is wider than the terminal is left to the terminal.
+/// Escape sequences of styles have no width. A word that is wider than the terminal is
+/// left to the terminal.
 #[derive(Debug, Default)]
 pub(crate) struct Wrap {
     /// A word that may go on, with the styles in it.
@@ -24,7 +25,8 @@ pub(crate) struct Wrap {
 }
 
 impl Wrap {
-    /// The next piece of the text as far as its words have ended, for a terminal of `width` columns.
+    /// The next piece of the text as far as its words have ended, for a terminal of `width`
+    /// columns.
     pub(crate) fn push(&mut self, text: &str, width: usize) -> String {
         let mut out = String::with_capacity(text.len());
         for c in text.chars() {
@@ -120,7 +122,8 @@ mod tests {
     }
 
     proptest! {
-        /// Cuts change nothing, no character but spaces is lost, and no line of short words is too wide.
+        /// Cuts change nothing, no character but spaces is lost, and no line of
+        /// short words is too wide.
         #[test]
         fn any_cut_gives_the_same(text in "[ab \n]{0,60}", cut in 0usize..60) {
             let cut = cut.min(text.len());

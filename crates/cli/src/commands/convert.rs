@@ -23,8 +23,8 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A directory of Hugging Face: config.json, .safetensors files and the tokenizer's files; or a ggml file of
-    /// whisper.cpp; or the directory of a LoRA adapter that PEFT saved, with --base
+    /// A directory of Hugging Face: config.json, .safetensors files and the tokenizer's files; or a
+    /// ggml file of whisper.cpp; or the directory of a LoRA adapter that PEFT saved, with --base
     #[arg(value_name = "DIR|FILE")]
     model: String,
     /// The GGUF file to write

@@ -59,7 +59,8 @@ pub(crate) struct Args {
     /// Do not divide each embedding by its norm
     #[arg(long)]
     no_normalize: bool,
-    /// Write one JSON object with the embeddings, their numbers of tokens and the time after the load
+    /// Write one JSON object with the embeddings, their numbers of tokens and the time after the
+    /// load
     #[arg(long)]
     json: bool,
     /// A file for the embeddings: float32 [texts, dimensions]
@@ -144,8 +145,8 @@ fn load(args: &Args) -> Result<Model> {
     Loader::new(&args.load).load(&args.model, options)
 }
 
-/// Writes the embedding of each line of standard input when the line has come, so that another program can
-/// wait for it. Lines that have come meanwhile are embedded together.
+/// Writes the embedding of each line of standard input when the line has come, so that another
+/// program can wait for it. Lines that have come meanwhile are embedded together.
 fn each_line(model: &Model, options: &EmbedOptions, stop: &Flag) -> Result<ExitCode> {
     let lines = StdinLines::of_stdin(stop.clone());
     let mut out = output::stdout();

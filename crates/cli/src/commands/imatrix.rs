@@ -1,4 +1,5 @@
-//! `pelton imatrix`: the importance of the columns of a model's matrices on a text, for `pelton quantize`.
+//! `pelton imatrix`: the importance of the columns of a model's matrices on a text,
+//! for `pelton quantize`.
 
 use std::{
     io::{BufWriter, Write},
@@ -112,8 +113,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The model on the CPU, which adds the inputs of the layers' matrices to `sums`. The output layer has none, as
-/// llama.cpp leaves it out.
+/// The model on the CPU, which adds the inputs of the layers' matrices to `sums`. The output layer
+/// has none, as llama.cpp leaves it out.
 fn load(args: &Args, sums: Arc<Mutex<ImportanceSums>>) -> Result<Model> {
     let observe = move |input: MatrixInput<'_>| {
         // all parts of a fused matrix have the same input
@@ -135,7 +136,8 @@ fn load(args: &Args, sums: Arc<Mutex<ImportanceSums>>) -> Result<Model> {
     engine.load(model::source(&name), &options).map_err(|error| hints::of_load(error, &name))
 }
 
-/// The perplexity, by which a reader sees that the model reads the text well, and the contents of the file.
+/// The perplexity, by which a reader sees that the model reads the text well, and the
+/// contents of the file.
 fn say(
     args: &Args,
     sums: &ImportanceSums,

@@ -37,10 +37,12 @@ pub(crate) struct Args {
     /// Show the operations of a forward pass, with all fusions
     #[arg(long)]
     plan: bool,
-    /// Show which layers would run on which device, their memory there, and the predicted speed; nothing is loaded
+    /// Show which layers would run on which device, their memory there, and the predicted
+    /// speed; nothing is loaded
     #[arg(long, conflicts_with_all = ["tensors", "plan"])]
     placement: bool,
-    /// Measure the rates of the devices again, by which --placement predicts the speed. They are measured once and kept
+    /// Measure the rates of the devices again, by which --placement predicts the speed. They are
+    /// measured once and kept
     #[arg(long, requires = "placement")]
     measure: bool,
     /// The devices of --placement, as commands that run a model have them

@@ -64,7 +64,8 @@ fn commands(command: Command, found: &mut Vec<Command>) {
     found.push(command);
 }
 
-/// The page of a command. It has no date, so that a version has the same pages whenever they are written.
+/// The page of a command. It has no date, so that a version has the same pages
+/// whenever they are written.
 fn page(command: Command) -> Result<Vec<u8>> {
     let mut page = Vec::new();
     let version = concat!("pelton ", env!("CARGO_PKG_VERSION"));

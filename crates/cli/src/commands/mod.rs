@@ -46,8 +46,8 @@ fn text_or_stdin(text: &str) -> Result<String> {
         .context("standard input is not text, expected UTF-8")
 }
 
-/// As [`text_or_stdin`], for a prompt: one final line break of standard input is dropped, as shells and
-/// editors add it and a model would continue after it.
+/// As [`text_or_stdin`], for a prompt: one final line break of standard input is dropped, as shells
+/// and editors add it and a model would continue after it.
 fn prompt_or_stdin(text: &str) -> Result<String> {
     let read = text_or_stdin(text)?;
     Ok(if text == "-" { without_line_break(read) } else { read })

@@ -40,12 +40,12 @@ pub(crate) struct Args {
     /// wrote. The context is that of the file
     #[arg(long, value_name = "FILE.kld")]
     base: Option<PathBuf>,
-    /// Write the logits to a file, for --base and for llama.cpp's --kl-divergence. A scored token takes
-    /// two bytes for each token of the vocabulary
+    /// Write the logits to a file, for --base and for llama.cpp's --kl-divergence. A scored token
+    /// takes two bytes for each token of the vocabulary
     #[arg(long, value_name = "FILE.kld", conflicts_with = "base")]
     save_base: Option<PathBuf>,
-    /// Read the first half of each window with effort 1, as prompts are read (needs --effort). It is
-    /// not scored
+    /// Read the first half of each window with effort 1, as prompts are read (needs
+    /// --effort). It is not scored
     #[arg(long, requires = "effort")]
     dense_context: bool,
     /// Score the first windows only

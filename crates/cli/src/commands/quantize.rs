@@ -28,21 +28,24 @@ const BUFFER: usize = 1 << 20;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A GGUF file (of several the first), a directory of Hugging Face or a ggml file of whisper.cpp, with matrices of
-    /// F32, F16 or BF16; those that are quantized already keep their types
+    /// A GGUF file (of several the first), a directory of Hugging Face or a ggml file
+    /// of whisper.cpp, with matrices of F32, F16 or BF16; those that are quantized
+    /// already keep their types
     model: String,
     /// The file to write; by default ggml-model-TYPE.gguf beside the model's file
     #[arg(value_name = "OUT.gguf")]
     output: PathBuf,
-    /// The type of most matrices: q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s, q4_1, q4_0, iq4_nl,
-    /// iq4_xs, mxfp4_moe, q3_k_l, q3_k_m, q3_k_s, q2_k, q2_k_s, f16, bf16 or f32; or its number in llama.cpp
+    /// The type of most matrices: q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s, q4_1,
+    /// q4_0, iq4_nl, iq4_xs, mxfp4_moe, q3_k_l, q3_k_m, q3_k_s, q2_k, q2_k_s, f16, bf16 or f32; or
+    /// its number in llama.cpp
     #[arg(value_name = "TYPE", value_parser = mixture)]
     to: Option<Quantize>,
-    /// The importance of columns, as llama-imatrix writes it (GGUF or .dat): errors weigh more where inputs are large
+    /// The importance of columns, as llama-imatrix writes it (GGUF or .dat): errors weigh more
+    /// where inputs are large
     #[arg(long, value_name = "FILE")]
     imatrix: Option<PathBuf>,
-    /// A type of its own, such as q8_0, for the matrices of this name, in which * stands for any characters; may be
-    /// given several times
+    /// A type of its own, such as q8_0, for the matrices of this name, in which * stands for any
+    /// characters; may be given several times
     #[arg(long = "override", value_name = "TENSOR=TYPE", value_parser = type_of_tensor)]
     overrides: Vec<(String, DType)>,
     #[command(flatten)]
@@ -129,8 +132,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     )
 }
 
-/// Writes the file of a conversion, with a bar of the model's bytes, and says what it has. After Ctrl-C there is no
-/// file.
+/// Writes the file of a conversion, with a bar of the model's bytes, and says what it has. After
+/// Ctrl-C there is no file.
 pub(super) fn write(
     template: &'static str,
     mut conversion: Conversion<'_>,

@@ -45,8 +45,8 @@ const LOG: &str = "warn,pelton_server=info,pelton::access=info";
                   Ctrl-C lets running requests end; a second one ends the process at once."
 )]
 pub(crate) struct Args {
-    /// Models: files, directories, names such as qwen3:0.6b, built-in or built-in-speech; without any the
-    /// built-in model
+    /// Models: files, directories, names such as qwen3:0.6b, built-in or built-in-speech; without
+    /// any the built-in model
     #[arg(value_name = "MODEL")]
     models: Vec<String>,
     /// Listen on this address, or on a Unix socket: unix:PATH
@@ -55,22 +55,22 @@ pub(crate) struct Args {
     /// Listen on this port; 0 for any that is free
     #[arg(long, value_name = "PORT", default_value_t = 8080)]
     port: u16,
-    /// Speak HTTPS with the certificate in this PEM file, followed by those between it and its authority's.
-    /// It is read again when it changes
+    /// Speak HTTPS with the certificate in this PEM file, followed by those between it and its
+    /// authority's. It is read again when it changes
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The private key of the certificate, in PEM without a passphrase
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Give the first model a further name, or the named one, which may be one that is not listed otherwise. May
-    /// be given several times
+    /// Give the first model a further name, or the named one, which may be one that is not listed
+    /// otherwise. May be given several times
     #[arg(long, value_name = "NAME[=MODEL]")]
     alias: Vec<String>,
     /// Read API keys from a file; every request must have one of them
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
-    /// Require this API key of every request; may be given several times. Other users of this machine
-    /// see it in the list of processes: --api-key-file hides it
+    /// Require this API key of every request; may be given several times. Other users of this
+    /// machine see it in the list of processes: --api-key-file hides it
     #[arg(long, value_name = "KEY")]
     api_key: Vec<String>,
     /// A file of API keys that alone may load and unload models
@@ -79,8 +79,8 @@ pub(crate) struct Args {
     /// Listen on a public address without API keys
     #[arg(long)]
     allow_public: bool,
-    /// Accept requests whose Host or Origin is this name, such as a reverse proxy's; may be given several
-    /// times. Addresses, localhost and names outside of public DNS need not be named
+    /// Accept requests whose Host or Origin is this name, such as a reverse proxy's; may be given
+    /// several times. Addresses, localhost and names outside of public DNS need not be named
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
     /// Leave out the page to chat in
@@ -92,9 +92,10 @@ pub(crate) struct Args {
     strict_models: bool,
     #[command(flatten)]
     requests: RequestFlags,
-    /// Run N whole copies of each model of text, one on each GPU: those of a list such as --device gpu:0,gpu:1, or
-    /// the first N. On the CPU they share its threads. A request goes to the copy that probably has the longest
-    /// part of its prompt cached, unless that is much busier. --parallel, --queue and --kv-memory are for each copy
+    /// Run N whole copies of each model of text, one on each GPU: those of a list such as --device
+    /// gpu:0,gpu:1, or the first N. On the CPU they share its threads. A request goes to the copy
+    /// that probably has the longest part of its prompt cached, unless that is much busier.
+    /// --parallel, --queue and --kv-memory are for each copy
     #[arg(long, value_name = "N", default_value_t = 1)]
     replicas: usize,
     #[command(flatten)]
@@ -141,14 +142,15 @@ pub(crate) struct Args {
     /// Name the metrics at /metrics as Pelton or as vLLM does
     #[arg(long, value_enum, value_name = "NAMES", default_value = "pelton")]
     metrics_names: Names,
-    /// Publish which prefixes are cached, for routers, over ZeroMQ in the form of vLLM's events. Anyone
-    /// who connects to this address reads the tokens of prompts
+    /// Publish which prefixes are cached, for routers, over ZeroMQ in the form of vLLM's events.
+    /// Anyone who connects to this address reads the tokens of prompts
     #[arg(long, value_name = "HOST:PORT")]
     kv_events: Option<String>,
     /// Send past events again to those who ask for them on this address
     #[arg(long, value_name = "HOST:PORT", requires = "kv_events")]
     kv_events_replay: Option<String>,
-    /// The name of this server in the topics of events, as the router knows it; its address without this
+    /// The name of this server in the topics of events, as the router knows it; its
+    /// address without this
     #[arg(long, value_name = "NAME", requires = "kv_events")]
     kv_events_pod: Option<String>,
     /// Write log lines in this format
@@ -157,8 +159,8 @@ pub(crate) struct Args {
     /// Append log lines to this file too, without colours
     #[arg(long, value_name = "FILE")]
     log_file: Option<PathBuf>,
-    /// Send a span of each request to a collector of OpenTelemetry, by OTLP over HTTP. The default is
-    /// the environment variable OTEL_EXPORTER_OTLP_ENDPOINT
+    /// Send a span of each request to a collector of OpenTelemetry, by OTLP over HTTP. The default
+    /// is the environment variable OTEL_EXPORTER_OTLP_ENDPOINT
     #[arg(long, value_name = "http://HOST:PORT")]
     otlp: Option<String>,
     /// Write prompts into the log lines of level debug
@@ -249,7 +251,8 @@ pub(crate) fn run(args: Args, root: &clap::Command) -> Result<()> {
     })
 }
 
-/// The model that a word names. One that a hub names keeps that name, and has its file's as an alias.
+/// The model that a word names. One that a hub names keeps that name, and has its file's as an
+/// alias.
 fn source(text: &str, device: Device) -> Result<ModelConfig> {
     match text {
         BUILT_IN => return Ok(ModelConfig::built_in()),
@@ -310,7 +313,8 @@ fn models(args: &Args) -> Result<Vec<ModelConfig>> {
             templates::source(name)?;
         }
         for model in &mut models {
-            // a file is read with its model, so that a slow one does not keep the server from answering
+            // a file is read with its model, so that a slow one does not keep the
+            // server from answering
             match source {
                 Some(source) => model.template_source = Some(source.to_owned()),
                 None => model.template = Some(name.into()),
@@ -333,7 +337,8 @@ fn key_file(file: Option<&Path>) -> Result<Vec<ApiKey>> {
     Ok(keys)
 }
 
-/// The keys of the file, of the flags and of the environment. The latter two are secrets as they stand.
+/// The keys of the file, of the flags and of the environment. The latter two are
+/// secrets as they stand.
 fn keys(args: &Args) -> Result<Vec<ApiKey>> {
     let mut keys = key_file(args.api_key_file.as_deref())?;
     let variable = match env::var("PELTON_API_KEY") {
@@ -410,7 +415,8 @@ fn config(args: &Args) -> Result<Config> {
     Ok(config)
 }
 
-/// Downloads for requests. A server whose user has no folder for them, as in small containers, has none.
+/// Downloads for requests. A server whose user has no folder for them, as in small
+/// containers, has none.
 fn downloads() -> Option<Downloads> {
     let budget = |device| Some(ModelBudget::of(device)?.bytes());
     match hub::settings() {

@@ -16,8 +16,8 @@ const AHEAD: usize = 256;
 /// How often a wait for a line looks for Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// The lines of standard input. A thread reads them, so that a line is answered while the next one is
-/// awaited.
+/// The lines of standard input. A thread reads them, so that a line is answered while the
+/// next one is awaited.
 pub(super) struct StdinLines {
     received: Receiver<io::Result<String>>,
     stop: Flag,
@@ -37,7 +37,8 @@ impl StdinLines {
         Self { received, stop }
     }
 
-    /// The next line; `None` after the last one and after Ctrl-C, or if none has come yet and `wait` is false.
+    /// The next line; `None` after the last one and after Ctrl-C, or if none has come yet
+    /// and `wait` is false.
     ///
     /// # Errors
     /// If standard input cannot be read, or is not text.

@@ -20,8 +20,8 @@ use crate::{
 pub(crate) struct Args {
     /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
     model: String,
-    /// Read the list of messages, or an object with messages and tools, from a JSON file; - for standard
-    /// input
+    /// Read the list of messages, or an object with messages and tools, from a JSON
+    /// file; - for standard input
     #[arg(long, value_name = "FILE")]
     messages: String,
     /// Read the list of tools from a JSON file

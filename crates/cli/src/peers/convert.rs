@@ -93,7 +93,8 @@ pub(super) fn positive(value: &str, own: &'static str) -> Became {
     }
 }
 
-/// A length of the context: with `k` for thousands and `K` for 1024, as vLLM has it; auto and -1 for the model's own.
+/// A length of the context: with `k` for thousands and `K` for 1024, as vLLM has it; auto and -1
+/// for the model's own.
 pub(super) fn context(value: &str, own: &'static str) -> Became {
     let scaled = |digits: &str, factor: f64| {
         digits.parse::<f64>().ok().map(|number| (number * factor) as u64)
@@ -500,7 +501,8 @@ pub(super) fn unscaled(value: &str, _: &'static str) -> Became {
     }
 }
 
-/// Origins of pages: with commas between them, or a list in JSON; `localhost` alone is always let in.
+/// Origins of pages: with commas between them, or a list in JSON; `localhost` alone is always let
+/// in.
 pub(super) fn origins(value: &str, own: &'static str) -> Became {
     match serde_json::from_str::<Vec<String>>(value) {
         Ok(list) => Words(list.iter().map(|origin| format!("{own}={origin}")).collect()),

@@ -1,5 +1,5 @@
-//! The options of llama.cpp's tools, for `bench`, `perplexity`, `imatrix`, `embed`, `tokenize`, `quantize` and
-//! `convert`.
+//! The options of llama.cpp's tools, for `bench`, `perplexity`, `imatrix`, `embed`, `tokenize`,
+//! `quantize` and `convert`.
 
 use super::{
     convert, llama_common,

@@ -1,7 +1,9 @@
-//! Command lines of other programs: llama.cpp's, whisper.cpp's, OpenAI's Whisper, vLLM's and Ollama's.
+//! Command lines of other programs: llama.cpp's, whisper.cpp's, OpenAI's Whisper,
+//! vLLM's and Ollama's.
 //!
-//! Each program has a table of its options with what becomes of them. [`rewrite`] turns a command line with such
-//! options into one of Pelton's before it is parsed. The pages `docs/coming-from-*.md` are made from the tables.
+//! Each program has a table of its options with what becomes of them. [`rewrite`] turns a command
+//! line with such options into one of Pelton's before it is parsed. The pages
+//! `docs/coming-from-*.md` are made from the tables.
 
 mod convert;
 mod environment;

@@ -1,5 +1,5 @@
-//! The options of OpenAI's `whisper` and of `whisper-ctranslate2` (faster-whisper), for `pelton transcribe`. Pelton has
-//! most of them under the same names, with hyphens.
+//! The options of OpenAI's `whisper` and of `whisper-ctranslate2` (faster-whisper), for
+//! `pelton transcribe`. Pelton has most of them under the same names, with hyphens.
 
 use super::{
     convert, speech,

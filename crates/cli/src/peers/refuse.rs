@@ -28,7 +28,8 @@ fn has_unsafe_word() -> bool {
     env::args_os().any(|word| word.to_string_lossy().contains(pelton_printable::is_unsafe))
 }
 
-/// Writes why a command line is refused, with the command that was meant; or the help that it asks for.
+/// Writes why a command line is refused, with the command that was meant; or the
+/// help that it asks for.
 pub(crate) fn refuse(error: &clap::Error, line: &Line) -> ExitCode {
     let text = |kind| error.get(kind).map(ToString::to_string);
     let sentence = match error.kind() {

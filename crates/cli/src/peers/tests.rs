@@ -12,8 +12,9 @@ use super::{
 };
 use crate::Cli;
 
-/// The command lines: a verdict, the line, and Pelton's words for it. `tests/fixtures/make_peers.py` writes the lines
-/// alone; PELTON_WRITE=1 adds what the tables say, which a reader then compares with the documentation.
+/// The command lines: a verdict, the line, and Pelton's words for it.
+/// `tests/fixtures/make_peers.py` writes the lines alone; PELTON_WRITE=1 adds what the tables say,
+/// which a reader then compares with the documentation.
 const LINES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/peers.txt");
 
 /// The least shares of lines that are taken, in percent.
@@ -106,7 +107,8 @@ fn lines_of_peers() {
     }
 }
 
-/// The options in the sentences of a table, as words that begin with `--`, or with a hyphen and a letter.
+/// The options in the sentences of a table, as words that begin with `--`, or with a
+/// hyphen and a letter.
 fn options(text: &str) -> Vec<String> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let words = text.split(|c: char| !is_part(c));
@@ -270,7 +272,8 @@ fn problems_are_reported_together() {
     assert!(line.problems.iter().filter(|p| p.hint.is_some()).count() >= 4);
 }
 
-/// A misspelt name is answered with the right one, and a name of its own with none that only looks alike.
+/// A misspelt name is answered with the right one, and a name of its own with none
+/// that only looks alike.
 #[test]
 fn similar_names() {
     let hint = |line: &str| {

@@ -41,7 +41,8 @@ pub(super) fn finish(walk: &mut Walk) {
     }
 }
 
-/// llama.cpp's file of logits is compared with where `--kl-divergence` stands too, and written otherwise.
+/// llama.cpp's file of logits is compared with where `--kl-divergence` stands too,
+/// and written otherwise.
 fn divergence(options: &mut Vec<OsString>) {
     let is_flag = |word: &OsString| word == "--base";
     if !options.iter().any(is_flag) {
@@ -72,7 +73,8 @@ fn quantize_arguments(walk: &mut Walk) {
     }
 }
 
-/// Adds what whisper.cpp and OpenAI's program do with options that name formats and no place. Both replace results.
+/// Adds what whisper.cpp and OpenAI's program do with options that name formats and no place.
+/// Both replace results.
 fn files(walk: &mut Walk) {
     let typed = |walk: &Walk, names: &[&str]| {
         walk.origins.iter().any(|(_, typed)| names.contains(&typed.as_str()))

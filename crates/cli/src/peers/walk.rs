@@ -102,7 +102,8 @@ impl Walk {
         }
     }
 
-    /// The row of an option, by its name, by that with hyphens for underscores, or by the part before a dot.
+    /// The row of an option, by its name, by that with hyphens for underscores, or by
+    /// the part before a dot.
     fn find(&self, typed: &str) -> Option<&'static Row> {
         let found = row(&self.command, typed);
         if found.is_some() || self.own.has(typed) {
@@ -118,7 +119,8 @@ impl Walk {
         names.into_iter().find_map(|name| self.own.value(&name).map(|value| (name, value)))
     }
 
-    /// Whether a word is a letter of Pelton with its value, as in `-n5`, and no longer name of another program.
+    /// Whether a word is a letter of Pelton with its value, as in `-n5`, and no longer
+    /// name of another program.
     fn is_letter_with_value(&self, text: &str) -> bool {
         let letters: Vec<char> = text.chars().take(2).collect();
         let [_, letter] = letters[..] else { return false };
@@ -143,7 +145,8 @@ impl Walk {
         }
     }
 
-    /// Puts an option of a table with a value into Pelton's words. The error and the note name it as it was typed.
+    /// Puts an option of a table with a value into Pelton's words. The error and the note
+    /// name it as it was typed.
     pub(super) fn apply(&mut self, typed: &str, row: &Row, value: &OsStr) {
         match row.fate {
             Fate::Is(own) => self.push(typed, own, joined(own, value)),

@@ -19,7 +19,8 @@ pub(crate) const CONTEXT: usize = 512;
 /// The least tokens of a window: one of them is scored.
 pub(crate) const CONTEXT_MIN: usize = 3;
 
-/// The rows of a window of `context` tokens whose logits are scored. Row `i` predicts token `i + 1`.
+/// The rows of a window of `context` tokens whose logits are scored. Row `i`
+/// predicts token `i + 1`.
 pub(crate) const fn scored(context: usize) -> Range<usize> {
     context / 2..context - 1
 }

@@ -78,8 +78,8 @@ pub(crate) fn score(logits: &[f32], next: u32, base: Option<&LogProbs>) -> Optio
     Some(Score { nats, base })
 }
 
-/// Scores logits `[vocabulary]` against those of another model for the same row, exactly; `None` if they are not
-/// numbers.
+/// Scores logits `[vocabulary]` against those of another model for the same row, exactly; `None` if
+/// they are not numbers.
 pub(crate) fn score_pair(base: &[f32], logits: &[f32], next: u32) -> Option<Score> {
     let of_base = score(base, next, None)?;
     let score = score(logits, next, None)?;

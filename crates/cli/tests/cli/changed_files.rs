@@ -17,8 +17,8 @@ fn cut(path: &Path) {
     OpenOptions::new().write(true).open(path).unwrap().set_len(5000).unwrap();
 }
 
-/// Two models, one of which is cut while both generate: the other's text is whole and the same, and the first one is
-/// loaded again once its file is.
+/// Two models, one of which is cut while both generate: the other's text is whole and the same, and
+/// the first one is loaded again once its file is.
 #[test]
 fn one_model_of_two() {
     let [first, second] = ["cut-first.gguf", "cut-second.gguf"].map(temporary);

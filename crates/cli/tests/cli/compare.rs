@@ -1,5 +1,5 @@
-//! `pelton compare`, compared with figures that `tests/fixtures/make_windows.py` computed with transformers and numpy
-//! in f64.
+//! `pelton compare`, compared with figures that `tests/fixtures/make_windows.py` computed with
+//! transformers and numpy in f64.
 
 use std::fs;
 

@@ -7,7 +7,8 @@ use pelton_testing::ModelSpec;
 
 use super::{fixture, pelton, refused, temporary};
 
-/// The first load measures thresholds and saves them, later ones find them; a file of another model is refused.
+/// The first load measures thresholds and saves them, later ones find them; a file of
+/// another model is refused.
 #[test]
 fn measured_thresholds_are_used() {
     let text = fixture("perplexity/windows.txt");

@@ -69,7 +69,8 @@ fn tokenize() {
     assert_eq!(special.split_whitespace().count(), ids.len() + 1, "a token for the beginning");
 }
 
-/// A line has the text of a token, also where bytes of a character are tokens; the last line counts.
+/// A line has the text of a token, also where bytes of a character are tokens; the last line
+/// counts.
 #[test]
 fn tokenize_shows_texts_and_their_number() {
     let text = stdout(&run(&["tokenize", "built-in", "Hi there \u{1f44d}"]));
@@ -156,7 +157,8 @@ fn a_predicted_speed() {
     let (found, term) = (&object["prediction"], &object["prediction"]["terms"][0]);
     let seconds = term["seconds"].as_f64().unwrap();
     assert!((found["tokens_per_second"].as_f64().unwrap() * seconds - 1.0).abs() < 1e-6);
-    // all tensors but the embedding, which is the output matrix too, and 33 positions of keys and values
+    // all tensors but the embedding, which is the output matrix too, and 33
+    // positions of keys and values
     let file = json(&["inspect", "built-in", "--json", "--tensors"]);
     let tensors = file["tensors"].as_array().unwrap().iter();
     let weights: u64 = tensors.map(|tensor| tensor["bytes"].as_u64().unwrap()).sum();

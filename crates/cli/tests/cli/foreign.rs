@@ -1,4 +1,5 @@
-//! Text that others wrote: models, files and servers of tools. A terminal gets none of their control characters.
+//! Text that others wrote: models, files and servers of tools. A terminal gets none of
+//! their control characters.
 
 use std::fs;
 
@@ -72,7 +73,8 @@ fn errors_of_servers_are_one_line() {
     assert!(is_clean(&said) && said.contains("no\\u{1b}[2J\\u{9b}1m\\nerror: forged"), "{said:?}");
 }
 
-/// `pelton run` prints a model's text to a terminal without control characters, and to a pipe as it is.
+/// `pelton run` prints a model's text to a terminal without control characters, and to a pipe as it
+/// is.
 #[test]
 fn a_model_changes_no_terminal() {
     let args = ["run", "built-in", "--device", "cpu", "--threads", "1", "--raw", "-p", "Hi"];

@@ -19,7 +19,8 @@ fn hub(files: &[(&'static str, Vec<u8>)]) -> String {
     hub_of("o/tiny-GGUF", files)
 }
 
-/// A hub without ranges and without large-file storage, whose only repository has these files; its address.
+/// A hub without ranges and without large-file storage, whose only repository has
+/// these files; its address.
 pub(super) fn hub_of(repository: &'static str, files: &[(&'static str, Vec<u8>)]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());

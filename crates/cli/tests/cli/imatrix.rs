@@ -1,4 +1,5 @@
-//! `pelton imatrix`, compared with sums that `crates/cli/tests/fixtures/make_importance.py` computed with transformers in f64.
+//! `pelton imatrix`, compared with sums that `crates/cli/tests/fixtures/make_importance.py`
+//! computed with transformers in f64.
 
 use std::fs;
 

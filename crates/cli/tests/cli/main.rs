@@ -86,7 +86,8 @@ fn pelton() -> Command {
     command
 }
 
-/// The output of a command. `pelton run` continues texts here, where it would answer them without --raw.
+/// The output of a command. `pelton run` continues texts here, where it would answer them without
+/// --raw.
 fn run(args: &[&str]) -> Output {
     let mut command = pelton();
     command.args(args);

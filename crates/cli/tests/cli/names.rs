@@ -187,7 +187,8 @@ fn a_short_name_is_downloaded() {
     assert!(said.contains("downloading bartowski/Mistral-7B-Instruct-v0.3-GGUF:Q8_0, "), "{said}");
 }
 
-/// Every listed name is loaded by it; what cannot be loaded is listed with `--all`, with the reason.
+/// Every listed name is loaded by it; what cannot be loaded is listed with `--all`, with the
+/// reason.
 #[test]
 fn a_list_shows_what_can_be_used() {
     let home = home("names-list");

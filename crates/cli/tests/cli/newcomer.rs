@@ -1,4 +1,5 @@
-//! The first hour of a user of llama.cpp, Ollama and Hugging Face: forty commands with their habits.
+//! The first hour of a user of llama.cpp, Ollama and Hugging Face: forty commands with their
+//! habits.
 
 use std::{
     fs,

@@ -55,7 +55,8 @@ fn write(case: &Case, to: &Path) -> std::process::Output {
     run(&[&words[..], &case.1.iter().map(String::as_str).collect::<Vec<_>>()].concat())
 }
 
-/// A link stays one and its file is replaced, with its permissions; a pipe gets the same bytes and stays; a device stays.
+/// A link stays one and its file is replaced, with its permissions; a pipe gets the same bytes and
+/// stays; a device stays.
 #[test]
 fn only_regular_files_are_replaced() {
     for case in commands() {

@@ -115,7 +115,8 @@ fn options_are_named_as_typed() {
     assert!(said.contains("top_p is 2") || said.contains("(here --repeat-last-n)"), "{said}");
 }
 
-/// Variables of other programs set options; the command line wins, and a wrong value names its variable.
+/// Variables of other programs set options; the command line wins, and a wrong value names its
+/// variable.
 #[test]
 fn variables_of_other_programs() {
     let with = |variables: &[(&str, &str)], words: &[&str]| {
@@ -148,8 +149,8 @@ fn variables_of_other_programs() {
     }
 }
 
-/// llama.cpp ignores experts on the CPU of a model without experts; Pelton's own option is an error where it can do
-/// nothing.
+/// llama.cpp ignores experts on the CPU of a model without experts; Pelton's own option is an error
+/// where it can do nothing.
 #[test]
 fn experts_of_a_model_without_experts() {
     for theirs in [&["-ncmoe", "3"][..], &["--n-cpu-moe=3"], &["--cpu-moe"], &["-cmoe"]] {

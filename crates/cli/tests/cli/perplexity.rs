@@ -1,5 +1,5 @@
-//! `pelton perplexity`, compared with figures and a file of logits that `tests/fixtures/make_windows.py`
-//! computed with transformers and numpy in f64.
+//! `pelton perplexity`, compared with figures and a file of logits that
+//! `tests/fixtures/make_windows.py` computed with transformers and numpy in f64.
 
 use std::fs;
 

@@ -76,7 +76,8 @@ fn streams_within_a_target_and_a_memory() {
     assert_eq!(within(&["--target-tbt", "1e6", "--memory", &memory]), 3.0);
 }
 
-/// The rates are measured once, by the memory and by passes over a model, and kept for `inspect --placement` too.
+/// The rates are measured once, by the memory and by passes over a model, and kept for
+/// `inspect --placement` too.
 #[test]
 fn this_machine() {
     let cache = temporary("plan-cache");

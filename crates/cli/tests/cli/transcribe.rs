@@ -1,5 +1,5 @@
-//! `pelton transcribe` with the built-in speech model. Its samples come from a speech synthesizer, so their
-//! texts are known.
+//! `pelton transcribe` with the built-in speech model. Its samples come from a speech synthesizer,
+//! so their texts are known.
 
 use std::{
     fs,
@@ -128,8 +128,8 @@ fn texts_follow_a_grammar() {
     assert!(error.contains("missing"), "{error}");
 }
 
-/// Signs that Whisper never writes by itself are written where a grammar demands them. A text that fills the
-/// window is an error, and no part of it is printed.
+/// Signs that Whisper never writes by itself are written where a grammar demands them. A text that
+/// fills the window is an error, and no part of it is printed.
 #[test]
 fn a_grammar_wins_over_suppressed_signs() {
     let grammar = temporary("signs.gbnf");

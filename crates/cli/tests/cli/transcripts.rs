@@ -1,6 +1,6 @@
-//! `pelton transcribe` with a random model in four languages, compared with OpenAI's `transcribe` over the same
-//! weights: each flag changes the text, so a flag that goes nowhere fails here. `../speech/make_expected.py`
-//! computed the texts.
+//! `pelton transcribe` with a random model in four languages, compared with OpenAI's `transcribe`
+//! over the same weights: each flag changes the text, so a flag that goes nowhere fails here.
+//! `../speech/make_expected.py` computed the texts.
 
 use std::{
     fs,
@@ -72,7 +72,8 @@ fn cases() -> &'static [Value] {
     expected()["cases"].as_array().unwrap()
 }
 
-/// The transcript of a case is OpenAI's: language, tokens, texts, and the times of segments and words.
+/// The transcript of a case is OpenAI's: language, tokens, texts, and the times of segments and
+/// words.
 fn agrees(model: &Path, case: &Value, device: &[&str]) {
     let name = case["name"].as_str().unwrap();
     let file = format!("tones-{name}-{}.wav", device[1]);
@@ -86,12 +87,14 @@ fn agrees(model: &Path, case: &Value, device: &[&str]) {
     command.extend(device);
     let found: Value = serde_json::from_str(&stdout(&run(&command))).unwrap();
     assert_eq!(found["language"], case["language"], "{name}");
-    // OpenAI's code gives words of a window of one position times before that window, and drops their text
+    // OpenAI's code gives words of a window of one position times before that window,
+    // and drops their text
     let has_text = |one: &&Value| case["words"].is_null() || one["text"] != "";
     let segments = |all: &Value| -> Vec<Value> {
         all["segments"].as_array().unwrap().iter().filter(has_text).cloned().collect()
     };
-    // OpenAI's code lets segments end behind the audio. One that starts there belongs to the one before
+    // OpenAI's code lets segments end behind the audio. One that starts there
+    // belongs to the one before
     let seconds = case["seconds"].as_f64().unwrap();
     let joined = |all: &Value| -> Vec<Value> {
         let mut joined: Vec<Value> = Vec::new();
@@ -124,8 +127,9 @@ fn agrees(model: &Path, case: &Value, device: &[&str]) {
     }
 }
 
-/// The words are the same. Random weights attend to all audio nearly evenly, so a time may lie a few
-/// positions of 0.02 s away where the paths to it cost nearly the same. At most one time in ten does.
+/// The words are the same. Random weights attend to all audio nearly evenly, so a time may
+/// lie a few positions of 0.02 s away where the paths to it cost nearly the same. At most
+/// one time in ten does.
 fn agree_on_words(found: &[Value], expected: &[Value], name: &str) {
     let texts = found.iter().map(|word| &word["word"]);
     assert!(texts.eq(expected.iter().map(|word| &word[0])), "{name}: {found:?}");

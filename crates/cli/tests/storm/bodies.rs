@@ -73,7 +73,8 @@ impl Bodies {
         Request { method, path, body, is_abandoned }
     }
 
-    /// A path and a body of its schema, whose fields are sound but for one: `many::HOLE` stands there.
+    /// A path and a body of its schema, whose fields are sound but for one:
+    /// `many::HOLE` stands there.
     pub(crate) fn with_hole(&self, rng: &mut Rng) -> (String, Value) {
         let own: Vec<_> = self
             .operations

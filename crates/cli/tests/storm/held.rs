@@ -90,7 +90,8 @@ fn speech_that_waits_has_no_decoder() {
     }
 }
 
-/// Responses with 480 KB of echoes stay within the budget of the store, one after the other and at once.
+/// Responses with 480 KB of echoes stay within the budget of the store, one after
+/// the other and at once.
 #[test]
 fn echoes_of_responses_are_bounded() {
     let server = Server::start();

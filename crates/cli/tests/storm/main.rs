@@ -1,8 +1,8 @@
 //! A storm: random requests to every path of the OpenAPI document, beside streams whose texts must
 //! stay as they are alone.
 //!
-//! Four clients send bodies that are made from the document's schemas, most of them sound, some with
-//! hostile grammars, schemas and values, some broken. The server is a process of its own, so a
+//! Four clients send bodies that are made from the document's schemas, most of them sound, some
+//! with hostile grammars, schemas and values, some broken. The server is a process of its own, so a
 //! death is seen. `PELTON_STORM` is the number of requests (1,000 otherwise), `PELTON_STORM_SEED`
 //! the seed; the report is printed (`--no-capture`).
 

@@ -1,9 +1,9 @@
 //! Requests that once stopped, stalled or filled a server, each beside streams.
 //!
-//! The report has the longest pause of a stream during each of them and just before it, and the memory
-//! that the server took for it and kept after it. The memory has a limit. The pauses have one with
-//! `PELTON_STORM_IDLE=1`, on a machine of at least four cores that does nothing else: a request may
-//! make the streams wait for a pass of its own and for 5 ms.
+//! The report has the longest pause of a stream during each of them and just before it, and the
+//! memory that the server took for it and kept after it. The memory has a limit. The pauses have
+//! one with `PELTON_STORM_IDLE=1`, on a machine of at least four cores that does nothing else: a
+//! request may make the streams wait for a pass of its own and for 5 ms.
 
 use std::{
     fmt::Write as _,

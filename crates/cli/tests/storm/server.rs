@@ -75,7 +75,8 @@ impl Server {
     /// The time of all cores that the process has used.
     pub(crate) fn cpu_time(&self) -> Duration {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        // fields 14 and 15 in ticks of 10 ms, see proc_pid_stat(5); the second field may have spaces
+        // fields 14 and 15 in ticks of 10 ms, see proc_pid_stat(5); the second field may have
+        // spaces
         let (_, rest) = text.rsplit_once(')').unwrap();
         let ticks = rest.split_whitespace().skip(11).take(2);
         Duration::from_millis(10 * ticks.map(|field| field.parse::<u64>().unwrap()).sum::<u64>())

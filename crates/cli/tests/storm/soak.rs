@@ -1,10 +1,11 @@
-//! A soak: texts, transcripts and downloads of honest clients, first among themselves and then beside hostile
-//! clients of every kind.
+//! A soak: texts, transcripts and downloads of honest clients, first among themselves and then
+//! beside hostile clients of every kind.
 //!
-//! An honest client gets what it gets alone, and the memory of the server stays level. The report compares the
-//! pauses of texts with and without the hostile clients. `PELTON_SOAK` is the time of the second part in
-//! seconds, 10 otherwise. `PELTON_SOAK_KINDS` names the kinds of hostile clients, separated by commas, for
-//! the search of a fault. `PELTON_STORM_SEED` is the seed of their choices.
+//! An honest client gets what it gets alone, and the memory of the server stays level. The
+//! report compares the pauses of texts with and without the hostile clients. `PELTON_SOAK` is
+//! the time of the second part in seconds, 10 otherwise. `PELTON_SOAK_KINDS` names the kinds of
+//! hostile clients, separated by commas, for the search of a fault. `PELTON_STORM_SEED` is the
+//! seed of their choices.
 
 use std::{
     collections::BTreeMap,
@@ -31,8 +32,8 @@ use crate::{
     streams::{Gaps, Streams},
 };
 
-/// How much the memory may grow after the first tenth: caches that fill up later, and freed memory between
-/// the values of large bodies.
+/// How much the memory may grow after the first tenth: caches that fill up later, and freed memory
+/// between the values of large bodies.
 const GROWTH: usize = 192 << 20;
 /// The least time of the first tenth and of the part without hostile clients.
 const LEAST: Duration = Duration::from_secs(3);

@@ -152,7 +152,8 @@ impl Gaps {
     }
 }
 
-/// The text of stream `i`, of the likeliest tokens for every second one. A busy server gets its request again.
+/// The text of stream `i`, of the likeliest tokens for every second one. A busy server
+/// gets its request again.
 fn text(address: &str, i: usize, gaps: &Mutex<Gaps>, recent: &AtomicU64) -> Result<String, String> {
     let body = json!({"model": "built-in", "prompt": format!("Once upon a time number {i}"),
                       "max_tokens": 200, "temperature": i % 2, "seed": i, "stream": true,

@@ -58,8 +58,8 @@ pub(crate) struct LiveInputs {
     live: Vec<u32>,
     /// The efforts of the others.
     efforts: Vec<Effort>,
-    /// Weights that the others multiplied since the load, and all weights of their matrices, in halves
-    /// of a weight.
+    /// Weights that the others multiplied since the load, and all weights of their matrices,
+    /// in halves of a weight.
     multiplied: [AtomicU64; 2],
 }
 
@@ -110,8 +110,8 @@ impl LiveInputs {
         all.fetch_add(of as u64, Ordering::Relaxed);
     }
 
-    /// Sorts the rows of a step by whether they have effort 1. To save memory, few full rows are among the
-    /// others, with all inputs live, which has the same results.
+    /// Sorts the rows of a step by whether they have effort 1. To save memory, few full rows are
+    /// among the others, with all inputs live, which has the same results.
     pub(crate) fn begin(
         &mut self,
         has_marked: bool,

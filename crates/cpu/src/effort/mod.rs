@@ -1,5 +1,5 @@
-//! Rows below 1: the orders in which their weights are kept (`weights.rs`), and what each row multiplies
-//! (`live.rs`).
+//! Rows below 1: the orders in which their weights are kept (`weights.rs`), and what each row
+//! multiplies (`live.rs`).
 
 mod live;
 mod weights;

@@ -39,7 +39,8 @@ impl EffortWeights {
     /// The weights of a marked weight, whose matrices `rows` gives, or the sorted ones of a file.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is not enough memory, [`Error::Effort`] if the parts of the file are not sound.
+    /// [`Error::Memory`] if there is not enough memory, [`Error::Effort`] if the parts of
+    /// the file are not sound.
     pub(crate) fn new<'a>(
         plan: &Plan,
         id: WeightId,
@@ -67,8 +68,8 @@ impl EffortWeights {
     }
 }
 
-/// The parts of matrix `index` of a weight that a file of sorted ones has, empty where they are of another
-/// number of matrices; `None` without such a file.
+/// The parts of matrix `index` of a weight that a file of sorted ones has, empty where they are of
+/// another number of matrices; `None` without such a file.
 fn bucket_parts<'a>(
     checkpoint: &'a Checkpoint,
     weight: &Weight,

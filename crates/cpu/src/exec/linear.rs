@@ -120,9 +120,9 @@ impl Multiplier {
         activations.fold(others, u128::saturating_add)
     }
 
-    /// Multiplies the rows of `x` `[rows, cols]`, normed first if there is a norm, with every matrix
-    /// `[outputs, cols]`. A thread that has computed a part of the outputs of all products calls
-    /// `finish` with that part of the first matrix's.
+    /// Multiplies the rows of `x` `[rows, cols]`, normed first if there is a norm, with every
+    /// matrix `[outputs, cols]`. A thread that has computed a part of the outputs of all products
+    /// calls `finish` with that part of the first matrix's.
     pub(super) fn run<'a>(
         &mut self,
         pool: &Pool,
@@ -218,8 +218,8 @@ impl<'r> Operands<'r> {
         self.activations.iter().find(|activations| activations.kind() == kind)
     }
 
-    /// Multiplies a strip of rows with the matrix of product number `index`: a thread's partition of
-    /// the outputs. Full rows are multiplied with the first strip.
+    /// Multiplies a strip of rows with the matrix of product number `index`: a thread's partition
+    /// of the outputs. Full rows are multiplied with the first strip.
     ///
     /// # Safety
     /// The activations and the live inputs of the strip are complete, and no other thread computes

@@ -1,7 +1,7 @@
 //! Products of rows below 1 with experts that have sorted buckets.
 //!
-//! The router chooses experts from all of its weights. For each pair of a row and a chosen expert the
-//! cutoff is that of the expert's own probes, and the pair is multiplied alone.
+//! The router chooses experts from all of its weights. For each pair of a row and a chosen expert
+//! the cutoff is that of the expert's own probes, and the pair is multiplied alone.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,8 +76,8 @@ impl LivePairs {
         keeps
     }
 
-    /// Multiplies the kept pairs, rows of `x` `[_, cols]`, with all products, whose matrices have sorted
-    /// buckets. A thread that has computed some outputs of a pair calls `finish` with both.
+    /// Multiplies the kept pairs, rows of `x` `[_, cols]`, with all products, whose matrices have
+    /// sorted buckets. A thread that has computed some outputs of a pair calls `finish` with both.
     pub(super) fn run(
         &self,
         pool: &Pool,
@@ -101,8 +101,8 @@ impl LivePairs {
                     };
                     let (thread, level) = (worker.index(), pair.level);
                     let x = &x[pair.input * cols..(pair.input + 1) * cols];
-                    // SAFETY: one thread selects for a pair and a product, and none multiplies before
-                    // the barrier.
+                    // SAFETY: one thread selects for a pair and a product, and none
+                    // multiplies before the barrier.
                     let fraction = unsafe {
                         selections.select(thread, task, buckets, x, level);
                         selections.fraction(task, buckets)

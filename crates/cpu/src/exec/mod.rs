@@ -185,9 +185,9 @@ fn share([before, all_before]: [f64; 2], [after, all_after]: [f64; 2]) -> Option
 }
 
 /// Whether a plan runs the kernels of prompts in both phases. Kernels for products in f32 that sum
-/// in another order are faster for few rows, but then a sequence's answer is computed again where it
-/// becomes a part of a prompt. So a plan has them if a part of its weights worth the while is in F32,
-/// F16 or BF16, not only the routers of its experts.
+/// in another order are faster for few rows, but then a sequence's answer is computed again where
+/// it becomes a part of a prompt. So a plan has them if a part of its weights worth the while is in
+/// F32, F16 or BF16, not only the routers of its experts.
 fn phases_agree(plan: &Plan) -> bool {
     let (mut floats, mut all) = (0_u128, 0);
     for (weight, multiplied) in plan.weights.iter().zip(multiplied(plan)) {

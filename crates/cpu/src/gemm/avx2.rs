@@ -21,8 +21,8 @@ unsafe fn every_fourth(from: Rows, i: usize) -> __m256i {
     }
 }
 
-/// The sums of lanes of 16 bits. In assembly, as the compiler would turn chains of sums into trees, which
-/// need more registers than there are.
+/// The sums of lanes of 16 bits. In assembly, as the compiler would turn chains of sums into trees,
+/// which need more registers than there are.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn add_i16(mut a: __m256i, b: __m256i) -> __m256i {
@@ -34,8 +34,8 @@ fn add_i16(mut a: __m256i, b: __m256i) -> __m256i {
     a
 }
 
-/// Ones in 16 bits, in a register: the compiler would read the constant from memory at every use, which
-/// leaves fewer loads for the operands.
+/// Ones in 16 bits, in a register: the compiler would read the constant from memory at every use,
+/// which leaves fewer loads for the operands.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn ones() -> __m256i {
@@ -409,8 +409,8 @@ unsafe fn dot_unsigned<const N: usize, const NR: usize, const MR: usize>(
     sums
 }
 
-/// The products of signed codes, whose sign goes to the activations, as only those may have one: two of
-/// them fill 16 bits.
+/// The products of signed codes, whose sign goes to the activations, as only those may have one:
+/// two of them fill 16 bits.
 ///
 /// # Safety
 /// As for [`Vectors::dot`].

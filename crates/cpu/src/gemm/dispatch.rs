@@ -370,8 +370,8 @@ unsafe fn blocks<T: Functions, F: Format>(job: &Job<'_>) {
 /// # Safety
 /// As for [`run`].
 unsafe fn floats<T: Functions, E: Element>(job: &Job<'_>) {
-    // As many sums as fit into registers, 32 with sixteen lanes and else 16; and with one activation
-    // row as many panels as it takes that sums do not wait for each other.
+    // As many sums as fit into registers, 32 with sixteen lanes and else 16; and with one
+    // activation row as many panels as it takes that sums do not wait for each other.
     let kernels = const {
         let wide = <T::Vectors as Register>::LANES == 16;
         &FloatKernels {

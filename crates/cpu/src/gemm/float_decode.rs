@@ -1,16 +1,17 @@
 //! Products of F32, F16 and BF16 matrices with rows of decoding and verification.
 //!
-//! A lane of a vector is a column here, modulo 16: each of 16 partial sums of a result runs over its
-//! columns in order, and at the end they are added pairwise. So weights are multiplied as they are
-//! read, without a transposition. One activation row multiplies one row of weights after the other, as
-//! the CPU's prefetchers follow one stream better than several. Wide activation rows share the loads of
-//! several rows of weights. The order is the same whatever the batch, the threads and the
-//! instruction set; it differs from that of prompts (`float.rs`).
+//! A lane of a vector is a column here, modulo 16: each of 16 partial sums of a result runs over
+//! its columns in order, and at the end they are added pairwise. So weights are multiplied as they
+//! are read, without a transposition. One activation row multiplies one row of weights after the
+//! other, as the CPU's prefetchers follow one stream better than several. Wide activation rows
+//! share the loads of several rows of weights. The order is the same whatever the batch, the
+//! threads and the instruction set; it differs from that of prompts (`float.rs`).
 //!
-//! A plan has these kernels if at least an eighth of its weights are of these types, and its phases
-//! then do not agree (`Pipeline::phases_agree`). Other plans multiply these weights by the kernels of prompts only, but
-//! for routers of mixtures. These have the kernels of decoding in both phases: a prompt spends little on them, and a token
-//! would spend a twentieth of its time on their transposition.
+//! A plan has these kernels if at least an eighth of its weights are of these types, and its
+//! phases then do not agree (`Pipeline::phases_agree`). Other plans multiply these weights by the
+//! kernels of prompts only, but for routers of mixtures. These have the kernels of decoding in
+//! both phases: a prompt spends little on them, and a token would spend a twentieth of its time on
+//! their transposition.
 
 use std::ops::Range;
 
@@ -28,14 +29,15 @@ const COLUMNS: usize = CHUNK * BLOCK;
 /// first-level cache.
 const STRIP_BYTES: usize = 16 << 10;
 
-/// Columns of activation rows that leave half of a first-level cache to the weights. More are read from
-/// the second-level cache for each row of weights, so that several rows share them.
+/// Columns of activation rows that leave half of a first-level cache to the weights. More are read
+/// from the second-level cache for each row of weights, so that several rows share them.
 const NARROW: usize = 4096;
 
 /// A kernel that multiplies some rows of the matrix with activation rows from some row on.
 pub(super) type RowsFn = unsafe fn(&Job<'_>, Range<usize>, usize, &mut RangePrefetch);
 
-/// A kernel that multiplies `rows` rows of the matrix at a time with up to `inputs` activation rows.
+/// A kernel that multiplies `rows` rows of the matrix at a time with up to `inputs` activation
+/// rows.
 pub(super) struct DecodeKernel {
     pub(super) inputs: usize,
     pub(super) rows: usize,

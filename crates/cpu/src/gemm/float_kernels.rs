@@ -20,8 +20,8 @@ pub(super) const STEP: usize = 16;
 pub(super) const PITCH: usize = ActivationKind::F32.pitch() * BLOCK;
 /// Columns of a chunk of the activations.
 const COLUMNS: usize = tile::CHUNK * BLOCK;
-/// Bytes of a row that are transposed at a time: a cache line, as the lines of rows whose distance is
-/// a power of two evict each other.
+/// Bytes of a row that are transposed at a time: a cache line, as the lines of rows whose distance
+/// is a power of two evict each other.
 const LINE: usize = 64;
 
 /// An element type.

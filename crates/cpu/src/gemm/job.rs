@@ -91,7 +91,8 @@ impl<'a> MatrixRef<'a> {
         Ok(Self { packed: Some(panels), ..Self::new(dtype, rows, cols, bytes)? })
     }
 
-    /// The same with the kernels of decoding in every phase, for a matrix of few rows on which prompts spend little.
+    /// The same with the kernels of decoding in every phase, for a matrix of few rows on which
+    /// prompts spend little.
     #[must_use]
     pub fn in_one_phase(self) -> Self {
         Self { one_phase: true, ..self }

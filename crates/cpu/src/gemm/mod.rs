@@ -3,12 +3,13 @@
 //! [`matmul`] computes `out[r][n] = Σ_k W[n][k] x[r][k]` with `W` as it lies in the model file.
 //! Weights in block formats are multiplied as integers, with activations in 8 bits; F32, F16 and
 //! BF16 weights in f32. The results are the same bit for bit for any instruction set
-//! ([`Isa`](crate::isa::Isa)), batch, partition of the rows and number of threads. Products in f32 sum
-//! in another order in rows of prompts than in rows of decoding
+//! ([`Isa`](crate::isa::Isa)), batch, partition of the rows and number of threads. Products in f32
+//! sum in another order in rows of prompts than in rows of decoding
 //! ([`set_phase`](Activations::set_phase)).
 //!
-//! `quantized.rs`, `float.rs` (prompts) and `float_decode.rs` hold the loops, `kernels.rs` the products of unpacked tiles and
-//! `formats/` the unpacking of blocks. All are written in the vector operations of `vectors.rs`, which each instruction set implements.
+//! `quantized.rs`, `float.rs` (prompts) and `float_decode.rs` hold the loops, `kernels.rs` the
+//! products of unpacked tiles and `formats/` the unpacking of blocks. All are written in the vector
+//! operations of `vectors.rs`, which each instruction set implements.
 //!
 //! Activations have blocks of 32 codes, with a scale and sums next to the codes. AVX2 and
 //! AVX-512 multiply copies of the weights that are packed at load (`pack.rs`), unless the copy

@@ -1,13 +1,14 @@
-//! Rows packed in panels of as many rows as vectors have lanes: eight with AVX2, sixteen with AVX-512.
+//! Rows packed in panels of as many rows as vectors have lanes: eight with AVX2,
+//! sixteen with AVX-512.
 //!
-//! A panel holds its `N` rows block by block, and has as many bytes as they. A field at offset `n` of
-//! a packed block begins at `N n` of the panel's block.
+//! A panel holds its `N` rows block by block, and has as many bytes as they. A field at offset `n`
+//! of a packed block begins at `N n` of the panel's block.
 //!
 //! Blocks of 32 are interleaved in units of four bytes, so that a vector is one load instead of one
-//! for each row and a transposition. The scale, which makes the bytes of a block no multiple of four, is
-//! interleaved in units of two. The fields of the super-blocks Q2_K to Q6_K are also packed anew
-//! (`formats/packed_k.rs`), so that codes of three, five and six bits take few operations to
-//! unpack.
+//! for each row and a transposition. The scale, which makes the bytes of a block no multiple of
+//! four, is interleaved in units of two. The fields of the super-blocks Q2_K to Q6_K are also
+//! packed anew (`formats/packed_k.rs`), so that codes of three, five and six bits take few
+//! operations to unpack.
 
 use std::mem::offset_of;
 
@@ -168,8 +169,8 @@ fn q6_k(block: &[u8]) -> Parts<'_> {
     Parts { f16, has_min: false, fields, six_bits: false, low: &block.ql, high: &block.qh }
 }
 
-/// `bits` bits of the codes of run `run` of 32, four codes a word: a group of 32 bytes holds `8 / bits`
-/// runs, the first one in the lowest bits.
+/// `bits` bits of the codes of run `run` of 32, four codes a word: a group of 32 bytes holds
+/// `8 / bits` runs, the first one in the lowest bits.
 #[inline(always)]
 fn run_words(packed: &[u8], bits: usize, run: usize) -> [u32; 8] {
     let runs = 8 / bits;

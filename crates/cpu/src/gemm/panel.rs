@@ -46,8 +46,8 @@ pub(super) unsafe fn panel(job: &Job<'_>, lanes: usize, row: usize, end: usize) 
     Panel { rows: Rows { first: start, stride, packed: 0 }, first, skip, count }
 }
 
-/// Prefetches the weights of the job. A panel is read in all of its rows at once, so the distance is
-/// a panel.
+/// Prefetches the weights of the job. A panel is read in all of its rows at once, so the
+/// distance is a panel.
 #[inline(always)]
 pub(super) fn prefetch_job(job: &Job<'_>, lanes: usize) -> RangePrefetch {
     // packed panels are read one byte after the other

@@ -11,14 +11,15 @@ const PAGE: usize = 4096;
 /// Pages that are prefetched in turn.
 const PAGES: usize = 8;
 
-/// Bytes that packed rows are prefetched before their use by one activation row, on AMD's CPUs. Rows of eight: of 768,
-/// 1024, 2048 and 4096 the distance at which all formats read fastest on two cores of Zen 3. Rows of sixteen: Zen 4 reads
-/// fastest at 256 or without any, and 3 to 8 % slower at 1024. Zen 5 reads K formats at three quarters of its speed without
-/// any, and up to 9 % faster at 1024 than at 256.
+/// Bytes that packed rows are prefetched before their use by one activation row, on AMD's CPUs.
+/// Rows of eight: of 768, 1024, 2048 and 4096 the distance at which all formats read fastest on two
+/// cores of Zen 3. Rows of sixteen: Zen 4 reads fastest at 256 or without any, and 3 to 8 % slower
+/// at 1024. Zen 5 reads K formats at three quarters of its speed without any, and up to 9 % faster
+/// at 1024 than at 256.
 const AMD_LEADS: [usize; 2] = [1024, 256];
-/// The distance of [`RangePrefetch`] on other CPUs. Sixteen threads of an Emerald Rapids decoded an 8B in Q4_0 at 24.7 and
-/// 25.8 tokens/s with it in AVX-512, and at 22.1 to 24.0 with single lines 1 to 8 KB ahead. Two threads of a Zen 5 are a
-/// quarter slower with it than with lines.
+/// The distance of [`RangePrefetch`] on other CPUs. Sixteen threads of an Emerald Rapids decoded an
+/// 8B in Q4_0 at 24.7 and 25.8 tokens/s with it in AVX-512, and at 22.1 to 24.0 with single lines 1
+/// to 8 KB ahead. Two threads of a Zen 5 are a quarter slower with it than with lines.
 const OTHER_LEAD: usize = 8192;
 
 /// How packed rows are prefetched for one activation row.
@@ -75,8 +76,8 @@ const fn is_amd() -> bool {
     false
 }
 
-/// As [`AMD_LEADS`], for few activation rows, which take longer than a wait for memory over what one row
-/// has in flight: the best of 1024, 2048, 4096 and 8192 on Zen 5.
+/// As [`AMD_LEADS`], for few activation rows, which take longer than a wait for memory over what
+/// one row has in flight: the best of 1024, 2048, 4096 and 8192 on Zen 5.
 pub(super) const ROWS_LEAD: usize = 4096;
 
 /// Prefetches a range of memory, some distance before its use.
@@ -133,8 +134,8 @@ impl RangePrefetch {
     }
 }
 
-/// Prefetches `bytes` bytes of packed rows, which are used one after the other and lie in large pages,
-/// into the first-level cache `lead` bytes before the use of those at `from`.
+/// Prefetches `bytes` bytes of packed rows, which are used one after the other and lie in large
+/// pages, into the first-level cache `lead` bytes before the use of those at `from`.
 #[inline(always)]
 pub(super) fn prefetch_packed(from: *const u8, bytes: usize, lead: usize) {
     for line in (0..bytes).step_by(LINE) {
@@ -145,8 +146,9 @@ pub(super) fn prefetch_packed(from: *const u8, bytes: usize, lead: usize) {
 /// Lines at the begin of a page that are requested a page before their use.
 const FIRST_LINES: usize = 8;
 
-/// Prefetches the begin of the next page if the `bytes` bytes at `from` begin a page. They are read one
-/// after the other, so the CPU's own prefetchers request the rest of a page; they stop at its end.
+/// Prefetches the begin of the next page if the `bytes` bytes at `from` begin a page. They
+/// are read one after the other, so the CPU's own prefetchers request the rest of a page;
+/// they stop at its end.
 #[inline(always)]
 pub(super) fn prefetch_next_page(from: *const u8, bytes: usize) {
     if from.addr() % PAGE < bytes {

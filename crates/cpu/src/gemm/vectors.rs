@@ -72,8 +72,8 @@ impl Codes {
 /// Vectors of `LANES` lanes of 32 bits, at most 16.
 ///
 /// In the products of quantized matrices a lane is a row of the matrix. A vector of codes holds
-/// four of them, bytes of neighbouring columns, in each lane, unless the instruction set has another
-/// order: that of [`load_codes`](Self::load_codes).
+/// four of them, bytes of neighbouring columns, in each lane, unless the instruction set has
+/// another order: that of [`load_codes`](Self::load_codes).
 ///
 /// # Safety
 /// All functions require the instruction set of the implementation; those that take pointers read
@@ -210,8 +210,8 @@ pub(super) trait Vectors: Register {
         }
     }
 
-    /// The sum of two parts of a sum of activations, times two to the power of `zero`: what the offset
-    /// of codes adds to a product.
+    /// The sum of two parts of a sum of activations, times two to the power of `zero`: what the
+    /// offset of codes adds to a product.
     #[inline(always)]
     unsafe fn offset(parts: &[i16; 2], zero: u32) -> Self::I {
         let [even, odd] = parts.map(i32::from);

@@ -2,7 +2,8 @@
 
 use super::groups::{self, Group};
 
-/// The memory of this machine as this process sees it, in bytes; `None` where the system does not say.
+/// The memory of this machine as this process sees it, in bytes; `None` where the
+/// system does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SystemMemory {

@@ -1,5 +1,6 @@
 //! The control groups of this process and their limits of memory: version 2
-//! (`Documentation/admin-guide/cgroup-v2.rst`) and version 1 (`Documentation/admin-guide/cgroup-v1/memory.rst`).
+//! (`Documentation/admin-guide/cgroup-v2.rst`) and version 1
+//! (`Documentation/admin-guide/cgroup-v1/memory.rst`).
 
 /// The memory of a control group, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,7 +62,8 @@ pub(super) fn all(read: &impl Fn(&str) -> Option<String>) -> Vec<Group> {
     found
 }
 
-/// Adds a group and its ancestors. In a container the path can be that of the host: then the root is its group.
+/// Adds a group and its ancestors. In a container the path can be that of the host: then
+/// the root is its group.
 fn add(files: &Files, path: &str, read: &impl Fn(&str) -> Option<String>, found: &mut Vec<Group>) {
     let mut path = path.trim_end_matches('/');
     loop {

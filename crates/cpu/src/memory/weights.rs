@@ -21,7 +21,8 @@ use crate::pool::{Pool, SharedMut};
 pub(crate) struct Weights {
     checkpoint: Arc<Checkpoint>,
     all: Vec<Weight>,
-    /// Whether there is memory for the rows of marked matrices next to their order for efforts below 1.
+    /// Whether there is memory for the rows of marked matrices next to their order
+    /// for efforts below 1.
     keeps_rows: bool,
 }
 
@@ -176,8 +177,8 @@ impl Weights {
     /// Copies marked matrices to their second order.
     ///
     /// # Errors
-    /// [`Error::Effort`] if one has no such order, [`Error::LoadMemory`] or [`Error::Memory`] if there is not enough
-    /// memory.
+    /// [`Error::Effort`] if one has no such order, [`Error::LoadMemory`] or [`Error::Memory`] if
+    /// there is not enough memory.
     pub(crate) fn keep_second(
         &mut self,
         plan: &Plan,
@@ -213,9 +214,10 @@ impl Weights {
         }
     }
 
-    /// Keeps the rows of marked matrices too, if there is memory for both orders and for copies of all other matrices:
-    /// full rows then run as in a load without marks. Else many rows read the file, and few the order for
-    /// efforts below 1. No row is full where some ranks of buckets alone are kept.
+    /// Keeps the rows of marked matrices too, if there is memory for both orders and for copies
+    /// of all other matrices: full rows then run as in a load without marks. Else many rows read
+    /// the file, and few the order for efforts below 1. No row is full where some ranks of
+    /// buckets alone are kept.
     pub(crate) fn keep_rows(&mut self, plan: &Plan, budget: &mut LoadBudget) {
         let marked = plan.weights.iter().filter(|weight| weight.marked);
         let bytes = marked.filter_map(|weight| weight.dtype.bytes_of(weight.len()));
@@ -230,9 +232,9 @@ impl Weights {
         self.keeps_rows
     }
 
-    /// Copies the matrices that steps multiply with into large pages, if the instruction set has kernels
-    /// for packed rows and there is memory: block formats in panels, F32, F16 and BF16 as they are.
-    /// Otherwise they stay in the file.
+    /// Copies the matrices that steps multiply with into large pages, if the instruction set has
+    /// kernels for packed rows and there is memory: block formats in panels, F32, F16 and BF16 as
+    /// they are. Otherwise they stay in the file.
     pub(crate) fn pack(&mut self, plan: &Plan, pool: &Pool, isa: Isa, budget: &mut LoadBudget) {
         let Some(panels) = Panels::of(isa) else {
             return;
@@ -242,8 +244,8 @@ impl Weights {
         self.copy(plan, pool, None, |dtype, _| can_copy(dtype), budget);
     }
 
-    /// Copies the matrices that steps multiply with and whose type and rows are `wanted`, if there is
-    /// memory for them.
+    /// Copies the matrices that steps multiply with and whose type and rows are `wanted`, if
+    /// there is memory for them.
     fn copy(
         &mut self,
         plan: &Plan,

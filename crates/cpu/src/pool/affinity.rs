@@ -83,7 +83,8 @@ fn parse_list(list: &str) -> Option<Vec<usize>> {
 mod tests {
     use super::*;
 
-    /// Workers keep to hardware threads that the process may use; the caller's affinity is unchanged.
+    /// Workers keep to hardware threads that the process may use; the caller's
+    /// affinity is unchanged.
     #[test]
     #[cfg(target_os = "linux")]
     fn workers_keep_to_physical_cores() {

@@ -1,17 +1,18 @@
 //! The thread pool of a backend: its threads synchronize hundreds of times per token.
 //!
 //! A general pool distributes tasks through queues and wakes threads through the kernel, which
-//! costs more than many of the operations here take. This one has a single shape. *Every* thread
-//! runs the same closure ([`Pool::run`]) and computes its partition of the work by its index
-//! ([`split`]). Large products are shared, as threads may be unequally fast ([`Worker::share`]).
-//! Threads synchronize in between ([`Worker::barrier`]). A waiting thread spins, then blocks: an idle
-//! process uses no core, and a thread that another process has descheduled gets a core to continue on.
+//! costs more than many of the operations here take. This one has a single shape. *Every*
+//! thread runs the same closure ([`Pool::run`]) and computes its partition of the work by its
+//! index ([`split`]). Large products are shared, as threads may be unequally fast
+//! ([`Worker::share`]). Threads synchronize in between ([`Worker::barrier`]). A waiting thread
+//! spins, then blocks: an idle process uses no core, and a thread that another process has
+//! descheduled gets a core to continue on.
 //!
 //! A waiting thread spins for 500 µs when idle and for 3 ms at a barrier before it blocks. Workers
 //! are restricted to one hardware thread of each physical core; the affinity of the calling thread
 //! stays as it is. Pinning each worker to a core of its own gained nothing on a quiet machine. Next
-//! to other work pinned workers were up to six times slower. All models that were loaded on one `Cpu`
-//! share its pool, and their passes run one after the other.
+//! to other work pinned workers were up to six times slower. All models that were loaded on one
+//! `Cpu` share its pool, and their passes run one after the other.
 
 mod affinity;
 mod barrier;
@@ -47,11 +48,11 @@ const IDLE: Duration = Duration::from_micros(500);
 /// a third of this.
 const PATIENCE: Duration = Duration::from_millis(3);
 
-/// Parts for each thread of work that threads [share](Worker::share), where parts are large: the cores
-/// of a machine read its memory at rates that differ by a third.
+/// Parts for each thread of work that threads [share](Worker::share), where parts are large: the
+/// cores of a machine read its memory at rates that differ by a third.
 const PARTS: usize = 16;
-/// Bytes of weights of a part at least, where each thread has more than one: their reads take far longer
-/// than the begin of a part.
+/// Bytes of weights of a part at least, where each thread has more than one: their reads take far
+/// longer than the begin of a part.
 const PART_BYTES: usize = 64 << 10;
 
 /// The bit of a thread's taken parts that is set while it shares.
@@ -258,7 +259,8 @@ impl Worker<'_> {
         self.shared.threads
     }
 
-    /// The number of parts in which threads [share](Self::share) `units` of work that reads so many bytes.
+    /// The number of parts in which threads [share](Self::share) `units` of work that
+    /// reads so many bytes.
     pub fn parts(&self, units: usize, bytes: usize) -> usize {
         let threads = self.shared.threads;
         // as many for each thread
@@ -270,9 +272,9 @@ impl Worker<'_> {
         split(n, align, self.index, self.shared.threads)
     }
 
-    /// Calls `run` for neighbouring parts of `0..parts`; one thread of the region takes each part. A thread
-    /// takes three quarters of what is left of its [`split`] at a time. Then it takes single parts of
-    /// others. All threads must call it, with as many parts.
+    /// Calls `run` for neighbouring parts of `0..parts`; one thread of the region takes each part.
+    /// A thread takes three quarters of what is left of its [`split`] at a time. Then it takes
+    /// single parts of others. All threads must call it, with as many parts.
     ///
     /// # Panics
     /// If a thread shares more parts than there are threads twice in a region.

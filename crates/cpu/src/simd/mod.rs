@@ -1,8 +1,8 @@
 //! Vectors of sixteen f32 lanes, in the registers of any instruction set.
 //!
 //! A kernel is a [`Body`]: written once, generic over [`Simd`], and compiled for each instruction
-//! set behind [`dispatch()`]. A value of a `Simd` type is a proof that the CPU has its instructions:
-//! only `dispatch` makes one, from an [`Isa`](crate::isa::Isa).
+//! set behind [`dispatch()`]. A value of a `Simd` type is a proof that the CPU has its
+//! instructions: only `dispatch` makes one, from an [`Isa`](crate::isa::Isa).
 //!
 //! Every method is `inline(always)`, and instructions are not wrapped in closures: outside of the
 //! function that enables the instruction set, each operation is a call with its operands in memory.

@@ -7,8 +7,9 @@ use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 #[cfg(feature = "unstable")]
 use pelton_graph::EffortTable;
 
-/// The fraction of the inputs of each matrix that is multiplied for a token, above 0 and at most 1, which is the
-/// whole model: those of the greatest influence. Less is faster and less exact. It is a mean over many tokens.
+/// The fraction of the inputs of each matrix that is multiplied for a token, above 0 and at most 1,
+/// which is the whole model: those of the greatest influence. Less is faster and less exact. It is
+/// a mean over many tokens.
 ///
 /// ```
 /// use pelton::EffortLevel;
@@ -65,8 +66,8 @@ impl From<f64> for EffortLevel {
     }
 }
 
-/// The options of a model that is loaded for requests of any effort. The format of the weights and the device
-/// decide what a token of an effort below 1 leaves out:
+/// The options of a model that is loaded for requests of any effort. The format of the weights and
+/// the device decide what a token of an effort below 1 leaves out:
 ///
 /// | weights | on a CPU | on a GPU |
 /// |---|---|---|
@@ -74,7 +75,8 @@ impl From<f64> for EffortLevel {
 /// | F16, BF16, F32 | single weights, sorted in buckets of 16 outputs (bucketMul) | nothing |
 /// | others | nothing | nothing |
 ///
-/// Such weights are kept in a second order. [`Model::effort_use`](crate::Model::effort_use) tells what a load found.
+/// Such weights are kept in a second order. [`Model::effort_use`](crate::Model::effort_use)
+/// tells what a load found.
 ///
 /// ```
 /// use pelton::{EffortOptions, LoadOptions};
@@ -88,16 +90,16 @@ impl From<f64> for EffortLevel {
 pub struct EffortOptions {
     /// The effort of requests that do not [say](crate::GenerateOptions::effort).
     pub level: EffortLevel,
-    /// The ranks of each bucket that are kept, 1 to 16; `None` for all. Fewer deny every token the whole model. For
-    /// weights in F16, BF16 and F32 on a CPU.
+    /// The ranks of each bucket that are kept, 1 to 16; `None` for all. Fewer deny every token the
+    /// whole model. For weights in F16, BF16 and F32 on a CPU.
     pub ranks: Option<usize>,
-    /// A file of the model that `pelton effort pack` wrote. Without it weights are sorted at load. For weights in F16,
-    /// BF16 and F32 on a CPU.
+    /// A file of the model that `pelton effort pack` wrote. Without it weights are sorted at load.
+    /// For weights in F16, BF16 and F32 on a CPU.
     pub buckets: Option<PathBuf>,
     /// The calibration of weights in Q8_0.
     pub tables: EffortTables,
-    /// Whether requests run at their efforts also where the load finds that the whole model is faster. Only loads on
-    /// GPUs find out.
+    /// Whether requests run at their efforts also where the load finds that the whole model is
+    /// faster. Only loads on GPUs find out.
     pub always: bool,
 }
 
@@ -145,8 +147,8 @@ impl From<f64> for EffortOptions {
     }
 }
 
-/// The calibration of a model with weights in Q8_0: the scores of each matrix's inputs on a text, by which the thresholds
-/// of live ones are chosen.
+/// The calibration of a model with weights in Q8_0: the scores of each matrix's inputs on a text,
+/// by which the thresholds of live ones are chosen.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum EffortTables {
@@ -155,7 +157,8 @@ pub enum EffortTables {
     Measured,
     /// The model's file in this folder. Without one the load measures and writes it.
     Folder(PathBuf),
-    /// The calibration of the built-in model, which is part of the library. It needs no file and no measurement.
+    /// The calibration of the built-in model, which is part of the library. It needs no
+    /// file and no measurement.
     BuiltIn,
     /// A table in memory. It needs the feature `unstable`.
     #[cfg(feature = "unstable")]

@@ -144,8 +144,8 @@ impl Stats {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// The tokens of the prompt with their log-probabilities, if the request asks for those. It comes
-    /// once, before the first token.
+    /// The tokens of the prompt with their log-probabilities, if the request asks for those. It
+    /// comes once, before the first token.
     Prompt(Vec<PromptToken>),
     /// The next token.
     Token(Token),

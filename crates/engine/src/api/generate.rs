@@ -74,8 +74,8 @@ pub struct GenerateOptions {
     pub ignore_eos: bool,
     /// Log-probabilities of this many likeliest tokens and of the drawn one, for each token.
     pub logprobs: Option<usize>,
-    /// Log-probabilities of this many likeliest tokens and of the prompt's own, for each token of the
-    /// prompt.
+    /// Log-probabilities of this many likeliest tokens and of the prompt's own, for each
+    /// token of the prompt.
     pub prompt_logprobs: Option<usize>,
     /// Summands of the logits of single tokens.
     pub logit_bias: Vec<LogitBias>,
@@ -95,13 +95,13 @@ pub struct GenerateOptions {
     pub cache_salt: u64,
     /// The sender, which decides with others when the request starts.
     pub client: Client,
-    /// A text that the generated one is expected to resemble, as that of a file of which a few lines
-    /// are to be changed. It is a source of drafts: it changes the speed, never the text.
+    /// A text that the generated one is expected to resemble, as that of a file of which a few
+    /// lines are to be changed. It is a source of drafts: it changes the speed, never the text.
     pub prediction: Option<Prompt>,
     /// Whether tokens are drafted; `None` for [`LoadOptions::speculation`](crate::LoadOptions).
     pub speculation: Option<Speculation>,
-    /// The effort of generated tokens; `None` for that of [`LoadOptions::effort`](crate::LoadOptions::effort),
-    /// without which it is 1.
+    /// The effort of generated tokens; `None` for that of
+    /// [`LoadOptions::effort`](crate::LoadOptions::effort), without which it is 1.
     pub effort: Option<EffortLevel>,
     /// Whether the prompt has that effort too. Otherwise it is read with effort 1.
     pub effort_in_prompt: bool,
@@ -138,9 +138,9 @@ impl GenerateOptions {
         self
     }
 
-    /// Asks for log-probabilities of each token of the prompt and of the `top` likeliest ones in its
-    /// place. All rows of the prompt are run for that, cached or not. A request that generates nothing
-    /// has its effort in the prompt.
+    /// Asks for log-probabilities of each token of the prompt and of the `top` likeliest ones in
+    /// its place. All rows of the prompt are run for that, cached or not. A request that generates
+    /// nothing has its effort in the prompt.
     ///
     /// ```
     /// use pelton::{Engine, GenerateOptions, LoadOptions, ModelSource};
@@ -198,8 +198,9 @@ impl GenerateOptions {
         self
     }
 
-    /// Lets the constraint begin with `text`, which it includes, such as the opening tag of a tool
-    /// call; without it the output is free. May be called several times: the first that comes counts.
+    /// Lets the constraint begin with `text`, which it includes, such as the opening tag
+    /// of a tool call; without it the output is free. May be called several times: the
+    /// first that comes counts.
     pub fn constrain_from(mut self, text: impl Into<String>) -> Self {
         self.triggers.push(Trigger { text: text.into(), included: true });
         self

@@ -24,8 +24,8 @@ pub struct LoadOption {
     pub name: &'static str,
     /// The keyword argument of Python.
     pub python: &'static str,
-    /// The flag of the command line, without its dashes; `None` where the commands choose the value, or another
-    /// flag does.
+    /// The flag of the command line, without its dashes; `None` where the commands choose the
+    /// value, or another flag does.
     pub flag: Option<&'static str>,
     /// The value's name in the flag's help.
     pub value_name: &'static str,
@@ -33,7 +33,8 @@ pub struct LoadOption {
     pub group: LoadGroup,
     /// The type and the range, and the change of the options.
     pub kind: LoadKind,
-    /// The default in words, as [`set`](Self::set) reads it; `None` if it depends on the model or the machine.
+    /// The default in words, as [`set`](Self::set) reads it; `None` if it depends on the
+    /// model or the machine.
     pub default: Option<&'static str>,
     /// The effect, without a full stop.
     pub help: &'static str,
@@ -55,8 +56,8 @@ pub enum LoadGroup {
     Requests,
 }
 
-/// The type of an option's values, their range, and what a value changes. The error of a text is a clause that begins
-/// with *expected*.
+/// The type of an option's values, their range, and what a value changes. The error of a text is a
+/// clause that begins with *expected*.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum LoadKind {
@@ -103,7 +104,8 @@ use LoadGroup::{Drafts, Embeddings, Model, Placement, Requests};
 use LoadKind::{Bytes, Integer, List, Switch, Text, Time, Words};
 
 impl LoadOptions {
-    /// All options of a load that a text can set. A new option is a row here, and its effect in a load.
+    /// All options of a load that a text can set. A new option is a row here, and
+    /// its effect in a load.
     pub const OPTIONS: &'static [LoadOption] = &[
         row(
             "context",

@@ -36,13 +36,13 @@ impl LoadOption {
         }
     }
 
-    /// Sets the option to its value in words; of a list, adds the value. Whether the text is one does not depend on
-    /// the options.
+    /// Sets the option to its value in words; of a list, adds the value. Whether the text is one
+    /// does not depend on the options.
     ///
     /// # Errors
     ///
-    /// A clause that says what was expected, such as *expected auto or a number*. The caller names the option as its
-    /// users do, and says what was found.
+    /// A clause that says what was expected, such as *expected auto or a number*. The caller names
+    /// the option as its users do, and says what was found.
     pub fn set(&self, options: &mut LoadOptions, text: &str) -> Result<(), String> {
         let wrong = || format!("expected {}", self.expected());
         match self.kind {
@@ -222,7 +222,8 @@ mod tests {
         assert!("".parse::<DraftSource>().is_err());
     }
 
-    /// Rows have names of their own, their defaults are those of a load, and each says what it expects.
+    /// Rows have names of their own, their defaults are those of a load, and each
+    /// says what it expects.
     #[test]
     fn the_table_is_sound() {
         let options = LoadOptions::OPTIONS;

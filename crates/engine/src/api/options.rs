@@ -65,8 +65,8 @@ pub struct LoadOptions {
     /// 2,048 on a GPU with matrix cores and enough memory. If the model's texts are run as a whole
     /// and the context is longer, `None` is for the context, up to 16,384.
     pub rows: Option<usize>,
-    /// The pooling of embeddings. `None` is for the one that the file names, or for the mean if the file of an
-    /// encoder names none.
+    /// The pooling of embeddings. `None` is for the one that the file names, or for the mean if the
+    /// file of an encoder names none.
     pub pooling: Option<Pooling>,
     /// LoRA adapters with their scales; see [`lora`](Self::lora).
     pub loras: Vec<Lora>,
@@ -88,15 +88,16 @@ pub struct LoadOptions {
     /// decode: a prompt that would be late gets longer passes, up to
     /// [`prefill_budget`](Self::prefill_budget).
     pub target_ttft: Duration,
-    /// The time between two tokens that is aimed at while prompts are computed. Passes over prompts take
-    /// what decoding leaves of it, or more where many decode and large passes are cheaper.
+    /// The time between two tokens that is aimed at while prompts are computed. Passes over prompts
+    /// take what decoding leaves of it, or more where many decode and large passes are cheaper.
     pub target_tbt: Duration,
     /// Whether tokens are drafted, and verified several at a time.
     pub speculation: Speculation,
     /// The source of drafted tokens; `None` for the head of the model's file, if that has one and
     /// [`speculation`](Self::speculation) is not off.
     pub draft: Option<DraftSource>,
-    /// Lets requests have any [effort](crate::GenerateOptions::effort); `None` if all have effort 1.
+    /// Lets requests have any [effort](crate::GenerateOptions::effort); `None` if all have
+    /// effort 1.
     pub effort: Option<EffortOptions>,
     progress: Option<ProgressCallback>,
     pub(crate) cache_events: Option<CacheCallback>,
@@ -201,9 +202,10 @@ impl LoadOptions {
         self
     }
 
-    /// Adds a LoRA adapter: a GGUF file, or a directory that PEFT saved, for a model of the same
-    /// kind. It holds for all requests that do not [name](crate::GenerateOptions::lora) their adapters. The
-    /// scale multiplies the adapter's own, and with the scale 0 only requests that name it have it.
+    /// Adds a LoRA adapter: a GGUF file, or a directory that PEFT saved, for a model of the
+    /// same kind. It holds for all requests that do not [name](crate::GenerateOptions::lora)
+    /// their adapters. The scale multiplies the adapter's own, and with the scale 0 only
+    /// requests that name it have it.
     pub fn lora(mut self, path: impl Into<PathBuf>, scale: f32) -> Self {
         self.loras.push(Lora { path: path.into(), scale });
         self
@@ -336,8 +338,8 @@ impl LoadOptions {
         self
     }
 
-    /// Sets a function that receives the changes of the cached prefixes, in the order of their times. It is
-    /// called on the thread that runs the model, so it must not block.
+    /// Sets a function that receives the changes of the cached prefixes, in the order of their
+    /// times. It is called on the thread that runs the model, so it must not block.
     pub fn cache_events(mut self, call: impl Fn(Vec<CacheEvent>) + Send + Sync + 'static) -> Self {
         self.cache_events = Some(CacheCallback::new(call));
         self

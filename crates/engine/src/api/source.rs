@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 pub enum ModelSource {
     /// A GGUF file, or a Hugging Face directory.
     Path(PathBuf),
-    /// The model of seven million parameters within the library: a toy that tells stories, adds small
-    /// numbers and calls tools.
+    /// The model of seven million parameters within the library: a toy that tells stories, adds
+    /// small numbers and calls tools.
     BuiltIn,
 }
 

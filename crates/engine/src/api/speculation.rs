@@ -55,8 +55,8 @@ pub struct SpeculationStats {
     pub accepted: u64,
     /// Time of the passes with drafts, the draft model's included.
     pub time: Duration,
-    /// Time that passes without drafts would have taken for the same tokens, by the measured time of
-    /// such passes.
+    /// Time that passes without drafts would have taken for the same tokens, by the measured
+    /// time of such passes.
     pub plain_time: Duration,
 }
 

@@ -137,7 +137,8 @@ pub(crate) trait KeepAlive: Send + Sync {
 }
 
 impl Inner {
-    /// The item that an event gives the caller: [`Poll::Pending`] if it is nothing, and another follows.
+    /// The item that an event gives the caller: [`Poll::Pending`] if it is nothing,
+    /// and another follows.
     fn item(&mut self, event: Option<Event>) -> Poll<Option<Result<Token, Error>>> {
         Poll::Ready(match event {
             Some(Event::Prompt(tokens)) => {
@@ -185,8 +186,8 @@ impl TokenStream {
     }
 
     /// The tokens of the prompt with their log-probabilities, if the request
-    /// [asks](crate::GenerateOptions::prompt_logprobs) for those. They are there with the first token, or
-    /// with the end.
+    /// [asks](crate::GenerateOptions::prompt_logprobs) for those. They are there with the first
+    /// token, or with the end.
     pub fn prompt(&self) -> &[PromptToken] {
         &self.0.prompt
     }
@@ -265,8 +266,8 @@ impl AsyncTokenStream {
     }
 
     /// The tokens of the prompt with their log-probabilities, if the request
-    /// [asks](crate::GenerateOptions::prompt_logprobs) for those. They are there with the first token, or
-    /// with the end.
+    /// [asks](crate::GenerateOptions::prompt_logprobs) for those. They are there with the first
+    /// token, or with the end.
     pub fn prompt(&self) -> &[PromptToken] {
         &self.0.prompt
     }

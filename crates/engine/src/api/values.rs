@@ -145,7 +145,8 @@ impl Embedding {
     }
 }
 
-/// A query, encoded once for all its documents; see [`Model::rerank_query`](crate::Model::rerank_query).
+/// A query, encoded once for all its documents; see
+/// [`Model::rerank_query`](crate::Model::rerank_query).
 #[derive(Clone, Debug)]
 pub struct RerankQuery {
     pub(crate) text: String,

@@ -33,7 +33,8 @@ pub(super) struct Lark {
     /// The rules after `start`.
     rules: String,
     count: usize,
-    /// The names of rules and terminals by their kinds and bodies: tools have most parameters in common.
+    /// The names of rules and terminals by their kinds and bodies: tools have most
+    /// parameters in common.
     known: HashMap<(Kind, String), String>,
     /// Rules of the schemas that others refer to, by their notation and place.
     pub(super) references: BTreeMap<String, String>,

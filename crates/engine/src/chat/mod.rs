@@ -23,10 +23,10 @@
 //! # Ok::<(), pelton::Error>(())
 //! ```
 //!
-//! [`Model::chat_with`](crate::Model::chat_with) takes a [`Chat`] with tools, and options. To render a
-//! chat and to answer it are single steps too: [`ChatTemplate::prompt`] and
-//! [`Model::answer`](crate::Model::answer). [`Model::submit`](crate::Model::submit) works in place of the
-//! latter: each [`Token`](crate::Token) goes to [`ReplyParser::push`].
+//! [`Model::chat_with`](crate::Model::chat_with) takes a [`Chat`] with tools, and options. To
+//! render a chat and to answer it are single steps too: [`ChatTemplate::prompt`] and
+//! [`Model::answer`](crate::Model::answer). [`Model::submit`](crate::Model::submit) works in place
+//! of the latter: each [`Token`](crate::Token) goes to [`ReplyParser::push`].
 
 mod explain;
 mod ids;

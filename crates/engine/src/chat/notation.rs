@@ -1,9 +1,9 @@
 //! Values of a JSON schema in the notations of Gemma and of Python, as rules of a grammar.
 //!
 //! Supported are `type`, `enum`, `const`, `anyOf`, `$ref` to definitions, `properties`, `required`,
-//! `additionalProperties`, `items`, `minItems`, `maxItems`, the bounds of numbers and the lengths of
-//! strings; in Gemma's notation `pattern` too. Other keywords are refused. Properties come in their
-//! order in the schema.
+//! `additionalProperties`, `items`, `minItems`, `maxItems`, the bounds of numbers and the lengths
+//! of strings; in Gemma's notation `pattern` too. Other keywords are refused. Properties come in
+//! their order in the schema.
 
 use pelton_chat::Error;
 use serde_json::{Map, Value, json};

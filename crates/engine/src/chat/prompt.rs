@@ -117,10 +117,10 @@ impl ChatPrompt {
         &self.text
     }
 
-    /// Constrains the output of a request's options as this prompt demands. If the tool choice or a strict
-    /// tool demands calls, the output is calls whose arguments the tools' schemas allow. Otherwise
-    /// it is that of the options' own constraint, or calls if that is JSON and the model may call
-    /// tools. Either begins where the answer does, after the reasoning.
+    /// Constrains the output of a request's options as this prompt demands. If the tool choice or a
+    /// strict tool demands calls, the output is calls whose arguments the tools' schemas allow.
+    /// Otherwise it is that of the options' own constraint, or calls if that is JSON and the model
+    /// may call tools. Either begins where the answer does, after the reasoning.
     ///
     /// # Errors
     ///

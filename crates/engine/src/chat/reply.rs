@@ -40,8 +40,8 @@ impl ReplyParser {
         events
     }
 
-    /// Parses the end of the answer: a call is complete only if the model has ended it. The parser is
-    /// not used after it.
+    /// Parses the end of the answer: a call is complete only if the model has ended it. The parser
+    /// is not used after it.
     pub fn finish(&mut self, reason: FinishReason) -> Vec<Event> {
         match self.reason(reason) {
             FinishReason::End => self.parser.finish(),
@@ -49,8 +49,8 @@ impl ReplyParser {
         }
     }
 
-    /// Whether the answer is complete before its request ends: it has the one tool call that it may have.
-    /// The request is to be cancelled then.
+    /// Whether the answer is complete before its request ends: it has the one tool call that it may
+    /// have. The request is to be cancelled then.
     pub fn is_done(&self) -> bool {
         self.parser.is_done()
     }
@@ -60,8 +60,8 @@ impl ReplyParser {
         if self.is_done() { FinishReason::End } else { reason }
     }
 
-    /// The sizes of the request, without the generated tokens after the one call that the answer may have: a
-    /// model may have computed more before its request was cancelled.
+    /// The sizes of the request, without the generated tokens after the one call that the answer
+    /// may have: a model may have computed more before its request was cancelled.
     pub fn stats(&self, mut stats: Stats) -> Stats {
         if self.is_done() {
             stats.generated_tokens = self.tokens;

@@ -101,7 +101,8 @@ impl ChatTemplate {
         self.prompt_with(chat, &ToolChoice::Auto, true)
     }
 
-    /// Renders a chat. `parallel` allows several calls in one answer, which ends with the first without.
+    /// Renders a chat. `parallel` allows several calls in one answer, which ends
+    /// with the first without.
     ///
     /// # Errors
     ///
@@ -191,8 +192,8 @@ impl ChatTemplate {
     }
 }
 
-/// The texts of the tokens that messages cannot write: control tokens, and those of the user-defined
-/// tokens that the template writes, except white space (the rule of transformers).
+/// The texts of the tokens that messages cannot write: control tokens, and those of the
+/// user-defined tokens that the template writes, except white space (the rule of transformers).
 fn controls(tokenizer: &Tokenizer, source: &str) -> Vec<String> {
     let control = |id: u32| {
         let text = tokenizer.token_text(id)?;

@@ -1,6 +1,7 @@
 //! Kinds of errors, by which a program decides what to do.
 
-/// The kind of fault of an [`Error`](crate::Error). Kinds are stable, where messages and variants become more exact.
+/// The kind of fault of an [`Error`](crate::Error). Kinds are stable, where messages and
+/// variants become more exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -2,8 +2,8 @@
 
 use std::{error::Error, fmt};
 
-/// An error that `main` returns. The standard library writes it with [`Debug`](fmt::Debug), which is a sentence here: the
-/// error with its causes.
+/// An error that `main` returns. The standard library writes it with [`Debug`](fmt::Debug), which
+/// is a sentence here: the error with its causes.
 ///
 /// ```no_run
 /// use pelton::{Engine, LoadOptions};

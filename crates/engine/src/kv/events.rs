@@ -12,7 +12,8 @@ use crate::api::{CacheCallback, CacheEvent, CachedPage};
 pub(crate) struct Reports {
     call: CacheCallback,
     pending: Vec<CacheEvent>,
-    /// The cache group whose pages are reported: the first one without a window, which every hit needs whole.
+    /// The cache group whose pages are reported: the first one without a window, which
+    /// every hit needs whole.
     group: usize,
 }
 

@@ -89,8 +89,8 @@ struct Node {
     holders: u32,
 }
 
-/// The prefixes whose keys and values are cached: a root for each namespace, below it a node for each
-/// full page.
+/// The prefixes whose keys and values are cached: a root for each namespace, below it a
+/// node for each full page.
 #[derive(Debug)]
 pub(crate) struct PrefixTree {
     nodes: Vec<Node>,

@@ -46,8 +46,8 @@ pub(crate) struct Sizes<'a> {
 /// The part of a model that a device has.
 pub(crate) struct Part<'a> {
     pub(crate) plan: &'a Plan,
-    /// Bytes that caches and recurrent states can be allocated from, if known, next to all else that a
-    /// load with these limits needs. The limits have no pages.
+    /// Bytes that caches and recurrent states can be allocated from, if known, next to all else
+    /// that a load with these limits needs. The limits have no pages.
     pub(crate) free: Free<'a>,
 }
 
@@ -73,8 +73,9 @@ pub(crate) fn full_length_bytes(options: &LoadOptions, plan: &Plan) -> u64 {
     caches.sum::<u64>().saturating_mul(positions as u64).saturating_mul(sequences)
 }
 
-/// Bytes that are free for caches and recurrent states next to all else that a load needs. Weights in
-/// the map of their file can be evicted, so that a quarter of the memory is left however large they are.
+/// Bytes that are free for caches and recurrent states next to all else that a load needs.
+/// Weights in the map of their file can be evicted, so that a quarter of the memory is left
+/// however large they are.
 pub(crate) fn free(budget: Option<u64>, needs: &Needs, states: u64) -> Option<u64> {
     const LEAST_PART: u64 = 4;
     let budget = budget?;
@@ -303,7 +304,8 @@ impl<'a> Pages<'a> {
         let least = pages_for(self.context);
         let mut all = least.saturating_mul(self.sequences).min(u32::MAX as usize / PAGE);
         if !self.generates {
-            // a text is gone after its last pass: enough for one pass that runs and one that is next
+            // a text is gone after its last pass: enough for one pass that runs and one that is
+            // next
             all = all.min(least.max(2 * (self.chunk + self.sequences)));
         }
         let states = self.state.saturating_mul(self.sequences as u64);

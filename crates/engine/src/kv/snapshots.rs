@@ -94,8 +94,8 @@ impl PageCache {
         Some(index)
     }
 
-    /// The snapshot of a sequence for the states before its drafted tokens, if one is free or can be
-    /// evicted. It stays with the sequence.
+    /// The snapshot of a sequence for the states before its drafted tokens, if one is free or can
+    /// be evicted. It stays with the sequence.
     pub(crate) fn rollback_snapshot(&mut self, pages: &mut SequencePages) -> Option<u32> {
         if pages.rollback.is_none() {
             pages.rollback = self.alloc_snapshot();
@@ -131,7 +131,8 @@ impl PageCache {
         }
     }
 
-    /// Puts the snapshots after at most `most` pages into the tree, as far as their pages are there.
+    /// Puts the snapshots after at most `most` pages into the tree, as far as their pages are
+    /// there.
     pub(super) fn cache_snapshots(&mut self, pages: &mut SequencePages, most: usize) {
         let Some(pool) = &mut self.snapshots else { return };
         let (depth, deepest) = (pages.depth, pages.node);

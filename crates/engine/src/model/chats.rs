@@ -13,8 +13,8 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Error::NoVocabulary`] or [`Error::NoChatTemplate`] if the file has none; [`Error::Chat`] if
-    /// it is not valid.
+    /// [`Error::NoVocabulary`] or [`Error::NoChatTemplate`] if the file has none;
+    /// [`Error::Chat`] if it is not valid.
     pub fn chat_template(&self) -> Result<&Arc<ChatTemplate>, Error> {
         if let Some(template) = self.loaded.chat_template.get() {
             return Ok(template);
@@ -35,8 +35,8 @@ impl Model {
         Ok(ChatTemplate::new(Arc::clone(self.shared_tokenizer()?), source)?)
     }
 
-    /// Answers a conversation: renders the messages by the model's template, and returns the parts of
-    /// the answer as an iterator that waits for each.
+    /// Answers a conversation: renders the messages by the model's template, and returns the parts
+    /// of the answer as an iterator that waits for each.
     ///
     /// ```
     /// use pelton::{Engine, LoadOptions, ModelSource, chat::Message};

@@ -14,8 +14,8 @@ use crate::{
 const TOKEN_BYTES: usize = 64;
 
 impl Model {
-    /// Whether the model still answers. It is given up after three failed passes in a row, and when one of its files was
-    /// cut or written to.
+    /// Whether the model still answers. It is given up after three failed passes in a row, and when
+    /// one of its files was cut or written to.
     ///
     /// # Errors
     ///
@@ -24,8 +24,8 @@ impl Model {
         self.shared.check()
     }
 
-    /// The files whose bytes its passes read, which must not change; none where the load has copied all weights. It
-    /// needs the feature `unstable`.
+    /// The files whose bytes its passes read, which must not change; none where the load has copied
+    /// all weights. It needs the feature `unstable`.
     #[cfg(feature = "unstable")]
     pub fn files(&self) -> &pelton_weights::MappedFiles {
         &self.loaded.files

@@ -78,8 +78,9 @@ impl Model {
         all.into_iter().map(|embedding| embedding.ok_or(Error::Stopped)).collect()
     }
 
-    /// As [`embed`](Self::embed); passes each embedding to `each` with the number of its text, in
-    /// the order in which they are finished. [`ControlFlow::Break`] cancels the texts that are left.
+    /// As [`embed`](Self::embed); passes each embedding to `each` with the number of its
+    /// text, in the order in which they are finished. [`ControlFlow::Break`] cancels the
+    /// texts that are left.
     ///
     /// # Errors
     ///
@@ -136,8 +137,8 @@ impl Model {
         Ok(self.loaded.pooling)
     }
 
-    /// The tokens that a text to embed may have: those of the context, or of a pass that has to run it
-    /// as a whole.
+    /// The tokens that a text to embed may have: those of the context, or of a pass that has
+    /// to run it as a whole.
     pub fn longest_text(&self) -> usize {
         match self.loaded.plan.whole_sequences {
             true => self.loaded.limits.context.min(self.loaded.limits.rows),

@@ -11,9 +11,9 @@ use crate::{
 };
 
 impl Model {
-    /// Submits a prompt whose logits are wanted: `[vocab]` after its last token, or `[tokens, vocab]`
-    /// after each. They are passed to `done`, on the thread that runs the model, which must not block.
-    /// The prompt is read whole, with the LoRA adapters of the load.
+    /// Submits a prompt whose logits are wanted: `[vocab]` after its last token, or
+    /// `[tokens, vocab]` after each. They are passed to `done`, on the thread that runs the model,
+    /// which must not block. The prompt is read whole, with the LoRA adapters of the load.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -34,8 +34,8 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Error::Output`] if the model has no logits; [`Error::TextTooLong`] if the prompt is longer than
-    /// the context. Otherwise as [`submit`](Self::submit).
+    /// [`Error::Output`] if the model has no logits; [`Error::TextTooLong`] if the prompt is longer
+    /// than the context. Otherwise as [`submit`](Self::submit).
     pub fn submit_logits(
         &self,
         prompt: impl Into<Prompt>,

@@ -31,7 +31,8 @@ fn short_name(path: &Path) -> &OsStr {
     path.file_stem().unwrap_or(path.as_os_str())
 }
 
-/// Refuses two adapters of one name: no request could choose one of them. One that is given twice adds up.
+/// Refuses two adapters of one name: no request could choose one of them. One that is
+/// given twice adds up.
 pub(super) fn check_names(loras: &[Lora]) -> Result<(), Error> {
     let mut seen: BTreeMap<&OsStr, &Path> = BTreeMap::new();
     for Lora { path, .. } in loras {

@@ -6,8 +6,8 @@ use pelton_weights::Checkpoint;
 use super::value_plans;
 use crate::{Error, api::LoadOptions, kv};
 
-/// The plan and the sizes that a model would be loaded with, whatever memory is free. It needs the feature
-/// `unstable`.
+/// The plan and the sizes that a model would be loaded with, whatever memory is free. It needs
+/// the feature `unstable`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outline {

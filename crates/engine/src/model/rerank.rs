@@ -42,8 +42,8 @@ impl Model {
     /// The relevance of documents for a query, in the order of the documents. Waits for all of
     /// them; several run at the same time, with those of other calls.
     ///
-    /// A pair is encoded as its file says: by the template `tokenizer.chat_template.rerank`, or with
-    /// separators as BERT and XLM-RoBERTa have them. Special tokens written in a query or a
+    /// A pair is encoded as its file says: by the template `tokenizer.chat_template.rerank`, or
+    /// with separators as BERT and XLM-RoBERTa have them. Special tokens written in a query or a
     /// document are ordinary text. Where the model has token types, as BERT does, the document and
     /// the separator after it have the type 1, as in transformers (llama.cpp: 0).
     ///
@@ -66,8 +66,9 @@ impl Model {
         all.into_iter().map(|score| score.ok_or(Error::Stopped)).collect()
     }
 
-    /// As [`rerank`](Self::rerank); passes each score to `each` with the number of its document, in
-    /// the order in which they are finished. [`ControlFlow::Break`] cancels the documents that are left.
+    /// As [`rerank`](Self::rerank); passes each score to `each` with the number of its
+    /// document, in the order in which they are finished. [`ControlFlow::Break`] cancels the
+    /// documents that are left.
     ///
     /// # Errors
     ///

@@ -8,7 +8,8 @@ use pelton_weights::Checkpoint;
 /// The share of a model's bytes from which a type of weights is named.
 const NAMED_SHARE: f64 = 0.1;
 
-/// The outcome of a load: the model, its formats, its memory and its device. It displays as one line.
+/// The outcome of a load: the model, its formats, its memory and its device. It
+/// displays as one line.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Summary {

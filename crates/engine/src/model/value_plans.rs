@@ -46,7 +46,8 @@ pub(super) fn pooling(plan: &Plan, options: &LoadOptions) -> Result<Pooling, Err
     }
 }
 
-/// Says that a text's embedding is the mean of its tokens, if neither the file nor the options name a pooling.
+/// Says that a text's embedding is the mean of its tokens, if neither the file nor the
+/// options name a pooling.
 pub(super) fn mention_pooling(checkpoint: &Checkpoint, plan: &Plan, options: &LoadOptions) {
     let is_encoder = plan.output == OutputKind::Embedding && plan.whole_sequences;
     let names_one = Keys::new(checkpoint.metadata())

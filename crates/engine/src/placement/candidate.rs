@@ -97,8 +97,8 @@ impl Candidate {
         Ok(found)
     }
 
-    /// The GPUs with the feed-forwards of their first layers on the CPU; none if all stay. The CPU copies the weights where
-    /// the memory holds these and the file, whose weights are streamed.
+    /// The GPUs with the feed-forwards of their first layers on the CPU; none if all stay. The CPU
+    /// copies the weights where the memory holds these and the file, whose weights are streamed.
     fn host(&self, Subject { plan, options, .. }: &Subject<'_>) -> Vec<Arc<HostParts>> {
         let Self { devices, feed_forwards, .. } = self;
         let Some((which, layers)) = *feed_forwards else { return Vec::new() };

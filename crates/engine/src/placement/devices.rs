@@ -39,8 +39,8 @@ impl Devices {
         &self.all[self.all.len() - 1]
     }
 
-    /// The devices by whose rates the speed is predicted: all, and the CPU next to them. None where one of them has no
-    /// rates.
+    /// The devices by whose rates the speed is predicted: all, and the CPU next to them. None where
+    /// one of them has no rates.
     pub(crate) fn measured(&self) -> impl Iterator<Item = &Arc<dyn Backend>> {
         let has_rates = self.all.iter().all(|device| device.rates_key().is_some());
         let more = self.more.iter().flat_map(|more| more.opened());

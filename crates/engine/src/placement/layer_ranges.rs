@@ -5,11 +5,12 @@ use pelton_place::{balance, borders, cut, file_bytes};
 
 use crate::Error;
 
-/// The layers before which a plan is cut, so that each of some devices has its share of those from `first` on.
+/// The layers before which a plan is cut, so that each of some devices has its share of
+/// those from `first` on.
 pub(super) struct LayerRanges<'a> {
     plan: &'a Plan,
-    /// The layers before which it can be cut, and the bytes of the weights before the first of them, between them and
-    /// after the last.
+    /// The layers before which it can be cut, and the bytes of the weights before the first of
+    /// them, between them and after the last.
     borders: Vec<usize>,
     bytes: Vec<f64>,
     /// The bytes that rows of a prompt read: without the output matrix.
@@ -32,8 +33,8 @@ impl<'a> LayerRanges<'a> {
         Ok(Self { plan, borders, bytes, read })
     }
 
-    /// The cuts by which each device reads as much of a prompt's layers. A stream decodes through all devices in turn, so
-    /// that the cuts do not matter to it.
+    /// The cuts by which each device reads as much of a prompt's layers. A stream decodes through
+    /// all devices in turn, so that the cuts do not matter to it.
     pub(super) fn equal(&self, first: Option<usize>, devices: usize) -> Result<Vec<usize>, Error> {
         self.balanced(first, &self.read, &vec![1.0; devices])
     }

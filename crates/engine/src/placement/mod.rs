@@ -1,4 +1,5 @@
-//! The devices of a model: which there are, which part of it each has, and how fast they are together.
+//! The devices of a model: which there are, which part of it each has, and how fast they are
+//! together.
 //!
 //! | module | contents |
 //! |---|---|

@@ -74,8 +74,8 @@ fn open_gpu(number: Option<usize>) -> Result<Arc<dyn Backend>, Error> {
     Ok(Arc::new(pelton_gpu::Gpu::open(&pelton_gpu::choose(number)?)?))
 }
 
-/// Opens the GPUs after the first one that are of its kind: next to a GPU with memory of its own none that shares the
-/// CPU's.
+/// Opens the GPUs after the first one that are of its kind: next to a GPU with memory of its own
+/// none that shares the CPU's.
 #[cfg(feature = "gpu")]
 fn open_like(first: &pelton_gpu::Adapter) -> Vec<Arc<dyn Backend>> {
     let others = pelton_gpu::others_like(first).into_iter();

@@ -16,8 +16,9 @@ pub(crate) const CONTEXT: usize = DEPTH + ROWS;
 /// Passes of a measurement. The fastest of three means counts.
 const PASSES: usize = 8;
 
-/// The rates that four passes over a model show: a row, [`FEW`] rows of decoding, a prompt, and a row behind many
-/// positions. A device's own rates tell the time of a step, and the most that weights are read at.
+/// The rates that four passes over a model show: a row, [`FEW`] rows of decoding, a prompt, and a
+/// row behind many positions. A device's own rates tell the time of a step, and the most that
+/// weights are read at.
 pub(crate) fn measure(
     session: &mut Session,
     context: usize,

@@ -1,4 +1,5 @@
-//! The choice of the devices of a model: of the placements that the options allow the first one that fits.
+//! The choice of the devices of a model: of the placements that the options allow the
+//! first one that fits.
 //!
 //! 1. The single GPU, or all GPUs, have the whole model.
 //! 2. Where the devices are Pelton's choice, the fewest of further GPUs hold it.
@@ -6,8 +7,8 @@
 //! 4. Whole layers leave it, as few as the memory demands.
 //! 5. The CPU has all.
 //!
-//! Options that name a placement leave out what they exclude. Several GPUs have as many bytes of layers each, or as many
-//! as their memory holds. Keys and values stay with their layer.
+//! Options that name a placement leave out what they exclude. Several GPUs have as many bytes of
+//! layers each, or as many as their memory holds. Keys and values stay with their layer.
 
 use std::{iter, sync::Arc};
 

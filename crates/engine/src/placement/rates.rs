@@ -14,8 +14,8 @@ use crate::Error;
 /// The key of the rates by format within an entry.
 const FORMATS: &str = "formats";
 
-/// The rates that are known, by the [keys](Backend::rates_key) of devices. An entry has the rates of the device itself,
-/// and those of its passes over weights of a format.
+/// The rates that are known, by the [keys](Backend::rates_key) of devices. An entry has the rates
+/// of the device itself, and those of its passes over weights of a format.
 pub(crate) struct KnownRates {
     records: Option<Records<Value>>,
     /// The entries that this process has measured.
@@ -52,7 +52,8 @@ impl KnownRates {
         parsed(&self.entry(&device.rates_key()?)?)
     }
 
-    /// The rates of a device with the weights of a plan: those of passes over their format, or else of the device.
+    /// The rates of a device with the weights of a plan: those of passes over their format,
+    /// or else of the device.
     pub(crate) fn of_plan(&self, device: &dyn Backend, plan: &Plan) -> Option<Rates> {
         let entry = self.entry(&device.rates_key()?)?;
         let of_format = format_of(plan).and_then(|format| parsed(&entry[FORMATS][format]));
@@ -72,7 +73,8 @@ impl KnownRates {
         Ok(())
     }
 
-    /// Keeps the rates of passes over the weights of a plan, if those of the device itself are known.
+    /// Keeps the rates of passes over the weights of a plan, if those of the device itself are
+    /// known.
     pub(crate) fn keep_of_plan(&self, device: &dyn Backend, plan: &Plan, rates: &Rates) {
         let Some((key, format)) = device.rates_key().zip(format_of(plan)) else { return };
         tracing::info!(key, format, ?rates, "the rates of passes are measured");
@@ -201,7 +203,8 @@ mod tests {
         assert_eq!(KnownRates::new(None).get(&devices[0]), None);
     }
 
-    /// Passes over weights of one format tell nothing of another, and a new measurement of the device forgets them.
+    /// Passes over weights of one format tell nothing of another, and a new measurement of the
+    /// device forgets them.
     #[test]
     fn rates_of_a_format() {
         let plan = |dtype| {

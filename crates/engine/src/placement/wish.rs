@@ -31,7 +31,8 @@ pub(super) enum FeedForwardWish {
 /// The layers that the CPU has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LayerWish {
-    /// Those before a layer; none before the first. The memory is not asked: a load says what is too large.
+    /// Those before a layer; none before the first. The memory is not asked: a load
+    /// says what is too large.
     Before(usize),
     /// All.
     All,

@@ -60,13 +60,14 @@ impl Drafting {
         self.rate.get()
     }
 
-    /// Takes note of drafted tokens of one sequence, of which `accepted` were accepted. `by_model` says whether they
-    /// are the drafter's.
+    /// Takes note of drafted tokens of one sequence, of which `accepted` were accepted. `by_model`
+    /// says whether they are the drafter's.
     pub(super) fn observe(&mut self, by_model: bool, drafted: usize, accepted: usize) {
         self.rate.observe(by_model, drafted, accepted);
     }
 
-    /// The drafter's next `count` tokens of sequences. They are unknown if the pass that verifies them `finds` them.
+    /// The drafter's next `count` tokens of sequences. They are unknown if the pass that
+    /// verifies them `finds` them.
     pub(super) fn draft(
         &mut self,
         asks: &[Ask<'_>],
@@ -107,15 +108,16 @@ impl Drafting {
             && plan.entries.iter().any(|entry| drafts(entry.id))
     }
 
-    /// Whether the drafter finds the hidden states of a pass on the device: it has drafted for all rows, and
-    /// there is no other request whose pass might come before its next one.
+    /// Whether the drafter finds the hidden states of a pass on the device: it has drafted for all
+    /// rows, and there is no other request whose pass might come before its next one.
     pub(super) fn leaves_hidden(&self, plan: &PlannedPass, requests: &Requests) -> bool {
         self.reads_hidden()
             && requests.len() == plan.entries.len()
             && plan.entries.iter().all(|entry| entry.at.is_some())
     }
 
-    /// Lets the drafter run the rows that it would find on the device, before the next pass of the model.
+    /// Lets the drafter run the rows that it would find on the device, before the
+    /// next pass of the model.
     pub(super) fn run_kept_rows(&mut self, requests: &Requests) {
         let Some(drafter) = &mut self.drafter else { return };
         for (id, slot) in drafter.kept() {
@@ -126,8 +128,8 @@ impl Drafting {
         }
     }
 
-    /// Gives the drafter the hidden states of the rows of a pass, without the rows of rejected drafts. `is_newest` says
-    /// that no pass was submitted after it.
+    /// Gives the drafter the hidden states of the rows of a pass, without the rows of rejected
+    /// drafts. `is_newest` says that no pass was submitted after it.
     pub(super) fn keep_hidden(
         &mut self,
         requests: &Requests,
@@ -158,8 +160,8 @@ impl Drafting {
         }
     }
 
-    /// Lets the drafter run the rows of a pass's prompts. Rows of generated tokens run when so many were not drafted
-    /// that they fill a pass.
+    /// Lets the drafter run the rows of a pass's prompts. Rows of generated tokens run when so many
+    /// were not drafted that they fill a pass.
     pub(super) fn follow(&mut self, requests: &Requests, plan: &PlannedPass) {
         let Some(drafter) = &mut self.drafter else { return };
         let least = if plan.phase == Phase::Prompt { 1 } else { DECODE_ROWS };

@@ -1,8 +1,9 @@
 //! The thread that runs a model: it joins the tokens of all requests into passes.
 //!
-//! [`worker`] receives requests and drives a [`Scheduler`], whose file shows the two steps on one page:
-//! `schedule` plans and submits passes, `postprocess` takes their results. Each part of these steps is a file of the
-//! folder `scheduler/`. The other files are the state that the scheduler is made of.
+//! [`worker`] receives requests and drives a [`Scheduler`], whose file shows the two steps on one
+//! page: `schedule` plans and submits passes, `postprocess` takes their results. Each part of
+//! these steps is a file of the folder `scheduler/`. The other files are the state that the
+//! scheduler is made of.
 //!
 //! | stage of a request | it has | next |
 //! |---|---|---|

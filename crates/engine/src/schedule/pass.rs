@@ -6,8 +6,8 @@ use pelton_graph::{Phase, Ticket, Want};
 use pelton_sampling::Sampled;
 use web_time::Instant;
 
-/// The most known rows of one sequence in a decoding pass. Up to this number every backend computes each row with
-/// the bits that it has alone.
+/// The most known rows of one sequence in a decoding pass. Up to this number every backend computes
+/// each row with the bits that it has alone.
 pub(super) const RECOMPUTE_ROWS: usize = 16;
 
 /// A drafted token that is not known yet.
@@ -22,8 +22,8 @@ pub(super) struct Draft {
     pub(super) most: usize,
     /// Whether a drafter drafted them, and not the lookup.
     pub(super) by_model: bool,
-    /// The position of the first token in the drafter's sequence, where the tokens are not known: the pass finds
-    /// them there, and its results have them.
+    /// The position of the first token in the drafter's sequence, where the tokens are not known:
+    /// the pass finds them there, and its results have them.
     pub(super) at: Option<u32>,
 }
 
@@ -45,8 +45,8 @@ pub(super) struct Entry {
     pub(super) drafts: Vec<u32>,
     /// Whether a drafter drafted them, and not the lookup.
     pub(super) by_model: bool,
-    /// The position of the first drafted token in the drafter's sequence, where the tokens were not known at the
-    /// submission.
+    /// The position of the first drafted token in the drafter's sequence, where the tokens were not
+    /// known at the submission.
     pub(super) at: Option<u32>,
 }
 
@@ -65,7 +65,8 @@ impl Entry {
         }
     }
 
-    /// The newest `known` tokens of a sequence, from position `first` on, and a draft of the next ones.
+    /// The newest `known` tokens of a sequence, from position `first` on, and a
+    /// draft of the next ones.
     pub(super) fn verifying(id: u64, first: usize, known: usize, draft: Draft) -> Self {
         let Draft { tokens: drafts, by_model, at, most: _ } = draft;
         let (count, samples) = (known + drafts.len(), drafts.len() + 1);

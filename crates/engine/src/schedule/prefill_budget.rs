@@ -1,5 +1,5 @@
-//! The number of prompt rows that one pass may have while other sequences decode, by measured times and
-//! targets.
+//! The number of prompt rows that one pass may have while other sequences decode, by
+//! measured times and targets.
 
 use std::time::Duration;
 
@@ -28,12 +28,13 @@ impl Average {
 
 /// The weight of the newest pass in [`PromptTime`], which needs several passes of different sizes.
 const NEWEST_PROMPT: f64 = 0.1;
-/// The spread of the rows of passes, relative to their mean, from which the fixed part of their time is
-/// computed again.
+/// The spread of the rows of passes, relative to their mean, from which the fixed part of their
+/// time is computed again.
 const SPREAD: f64 = 0.2;
 /// Decoding passes in whose time one over prompts may last, where that makes it cheaper.
 const DECODES: f64 = 6.0;
-/// The fixed parts in whose time a pass over prompts may last for that reason: then it loses an eighth.
+/// The fixed parts in whose time a pass over prompts may last for that reason: then it loses an
+/// eighth.
 const FIXED_PARTS: f64 = 8.0;
 /// The fraction of the time left to a first token that is aimed at: others arrive meanwhile.
 const AIM: f64 = 0.3;
@@ -112,7 +113,8 @@ impl PrefillBudget {
         Self { targets, time: PromptTime::default(), rows, is_whole: false }
     }
 
-    /// The budget of passes that are filled if `is_whole`, because they take as long with few rows as with many.
+    /// The budget of passes that are filled if `is_whole`, because they take as long with
+    /// few rows as with many.
     pub(crate) fn of_whole_passes(self, is_whole: bool) -> Self {
         Self { is_whole, ..self }
     }
@@ -129,9 +131,9 @@ impl PrefillBudget {
         self.time.parts().map_or(0.0, |(fixed, row)| fixed + row * rows as f64)
     }
 
-    /// Rows that the next pass over these prompts may have: all if no sequence decodes, or else as many
-    /// whole pages as fit into its time, at least one. Before the first measurement that is one.
-    /// `decode` are the seconds of a decoding pass, if sequences decode.
+    /// Rows that the next pass over these prompts may have: all if no sequence decodes, or else as
+    /// many whole pages as fit into its time, at least one. Before the first measurement that is
+    /// one. `decode` are the seconds of a decoding pass, if sequences decode.
     pub(crate) fn rows(&self, decode: Option<f64>, prompts: &[WaitingPrompt]) -> usize {
         let Some(decode) = decode.filter(|_| !self.is_whole) else { return self.rows };
         let fitting = match self.time.parts() {
@@ -145,7 +147,8 @@ impl PrefillBudget {
         (fitting / PAGE * PAGE).clamp(PAGE, self.rows.max(PAGE))
     }
 
-    /// Rows of prompts in the next pass, which has `decoding` decoding rows too: whole pages, at least one.
+    /// Rows of prompts in the next pass, which has `decoding` decoding rows too: whole
+    /// pages, at least one.
     pub(crate) fn rows_beside(&self, decoding: usize, prompts: &[WaitingPrompt]) -> usize {
         self.rows(Some(0.0), prompts)
             .saturating_sub(decoding.next_multiple_of(PAGE))
@@ -153,7 +156,8 @@ impl PrefillBudget {
             .min(self.rows.saturating_sub(decoding))
     }
 
-    /// The seconds of the next pass over prompts, between two decoding passes of `decode` seconds each.
+    /// The seconds of the next pass over prompts, between two decoding passes of
+    /// `decode` seconds each.
     fn pass_seconds(&self, decode: f64, prompts: &[WaitingPrompt], fixed: f64, row: f64) -> f64 {
         let [first, between, most] = {
             let Targets { first, between, prefill } = self.targets;
@@ -163,7 +167,8 @@ impl PrefillBudget {
         let smooth = between - decode;
         // passes over prompts are many where many decode, and their fixed parts add up
         let cheap = (DECODES * decode).min(FIXED_PARTS * fixed);
-        // prompts alternate with decoding passes until their first tokens; prompts that cannot be in time do not count
+        // prompts alternate with decoding passes until their first tokens; prompts that cannot be
+        // in time do not count
         let (mut needed, mut left) = (fixed, f64::INFINITY);
         for prompt in prompts {
             let own = prompt.rows as f64 * row;

@@ -49,8 +49,8 @@ impl QueueBound {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters the queue with a prompt of `tokens` tokens. A client that has less than its equal part
-    /// of the places enters a queue that others have filled.
+    /// Enters the queue with a prompt of `tokens` tokens. A client that has less than its equal
+    /// part of the places enters a queue that others have filled.
     ///
     /// # Errors
     ///

@@ -94,8 +94,9 @@ impl Requests {
         !self.free_slots.is_empty()
     }
 
-    /// Lets a queued request run in a free slot, with pages of which the first `hit` positions are computed. Returns
-    /// the slot, and whether it is the first start; the pages if there is no slot or no such request.
+    /// Lets a queued request run in a free slot, with pages of which the first `hit` positions are
+    /// computed. Returns the slot, and whether it is the first start; the pages if there is no
+    /// slot or no such request.
     pub(super) fn start(
         &mut self,
         id: u64,
@@ -117,7 +118,8 @@ impl Requests {
         self.queue.insert(id);
     }
 
-    /// Removes a request, and frees its slot and its pages. Its full pages stay cached if it `succeeded`.
+    /// Removes a request, and frees its slot and its pages. Its full pages stay
+    /// cached if it `succeeded`.
     pub(super) fn remove(
         &mut self,
         id: u64,

@@ -1,8 +1,9 @@
 //! The state of all requests of one model, and its two steps.
 //!
-//! [`Scheduler::schedule`] fills the pipeline: it ends cancelled and expired requests, starts waiting ones, plans a
-//! pass and submits it, until enough passes are in flight. [`Scheduler::postprocess`] takes the oldest pass: tokens
-//! are decoded, stop strings matched, events sent, full pages committed to the prefix tree.
+//! [`Scheduler::schedule`] fills the pipeline: it ends cancelled and expired requests, starts
+//! waiting ones, plans a pass and submits it, until enough passes are in flight.
+//! [`Scheduler::postprocess`] takes the oldest pass: tokens are decoded, stop strings matched,
+//! events sent, full pages committed to the prefix tree.
 
 mod admission;
 mod constrained;
@@ -98,8 +99,8 @@ impl Scheduler {
         self.begin_constraint(id);
     }
 
-    /// Whether the prompt of a request runs as rows of decoding passes: it is short, and passes over prompts stream
-    /// weights.
+    /// Whether the prompt of a request runs as rows of decoding passes: it is short, and passes
+    /// over prompts stream weights.
     fn decodes_prompt(&self, sequence: &Sequence) -> bool {
         let is_short = |from| sequence.prompt() < from;
         matches!(sequence.goal(), Goal::Text { .. })

@@ -16,7 +16,8 @@ use crate::{
     api::{PromptToken, TokenLogprob},
 };
 
-/// A logit bias so large that greedy sampling picks its token, unless the token's logit is −∞ or NaN.
+/// A logit bias so large that greedy sampling picks its token, unless the token's logit is −∞ or
+/// NaN.
 const FORCED: f32 = f32::MAX;
 
 /// Collects the log-probabilities of one prompt.

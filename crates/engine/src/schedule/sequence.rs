@@ -34,8 +34,8 @@ pub(crate) enum Next {
         /// The position after the last.
         end: usize,
     },
-    /// Known tokens up to the position `end`, in the phase of decoding: tokens that were generated before a
-    /// preemption, or a prompt that runs in this phase.
+    /// Known tokens up to the position `end`, in the phase of decoding: tokens that were generated
+    /// before a preemption, or a prompt that runs in this phase.
     Recompute {
         /// The position after the last.
         end: usize,
@@ -207,7 +207,8 @@ impl Sequence {
         self.drafter.as_deref_mut()
     }
 
-    /// The number of tokens that may be drafted of it, and those by lookup. `None` if tokens are not drafted.
+    /// The number of tokens that may be drafted of it, and those by lookup. `None` if
+    /// tokens are not drafted.
     pub(crate) fn propose(&mut self) -> Option<(usize, Proposal)> {
         let known = self.appended();
         let drafter = self.drafter.as_deref_mut()?;
@@ -249,13 +250,15 @@ impl Sequence {
         self.terms.effort.is_full() || self.terms.effort_in_prompt
     }
 
-    /// Positions of its prompt that run in the phase of prompts. Cached prefixes have run in the same phases.
+    /// Positions of its prompt that run in the phase of prompts. Cached prefixes have
+    /// run in the same phases.
     pub(crate) fn prompt_rows(&self) -> usize {
         if self.decodes_prompt { 0 } else { self.prompt }
     }
 
-    /// The tokens that a cached prefix can replace, and one more, which is run. Generated tokens count only where
-    /// their rows have the effort of the prompt. Rows whose scores are wanted are run.
+    /// The tokens that a cached prefix can replace, and one more, which is run. Generated
+    /// tokens count only where their rows have the effort of the prompt. Rows whose
+    /// scores are wanted are run.
     pub(crate) fn shareable(&self) -> &[u32] {
         let effort = if self.is_uniform() { self.tokens.len() } else { self.prompt };
         let scored = self.scores.as_ref().map_or(effort, |scores| scores.next_row());
@@ -270,8 +273,8 @@ impl Sequence {
         Some(Namespace { salt: self.terms.salt?, loras, effort })
     }
 
-    /// Begins to run in a slot, with pages of which the first `hit` positions are computed. Returns whether it is
-    /// the first start.
+    /// Begins to run in a slot, with pages of which the first `hit` positions are computed. Returns
+    /// whether it is the first start.
     pub(crate) fn start(&mut self, slot: u32, pages: SequencePages, hit: usize) -> bool {
         // after the last token of a prompt that is only scored nothing is wanted
         let target = self.tokens.len() - usize::from(!self.generates());
@@ -314,8 +317,8 @@ impl Sequence {
         self.stage.settle_draw(dropped);
     }
 
-    /// Adds sampled tokens to the text; `ended` if the constraint ends it with them. Counts them in `generated`.
-    /// Returns whether the text goes on: if not, its output has had the last event.
+    /// Adds sampled tokens to the text; `ended` if the constraint ends it with them. Counts them in
+    /// `generated`. Returns whether the text goes on: if not, its output has had the last event.
     pub(crate) fn push(
         &mut self,
         sampled: Vec<Sampled>,
@@ -340,7 +343,8 @@ impl Sequence {
         true
     }
 
-    /// Draws the token after `position` from the logits `[vocab]` of its row, if its tokens are drawn on the host.
+    /// Draws the token after `position` from the logits `[vocab]` of its row, if its tokens
+    /// are drawn on the host.
     pub(crate) fn draw_on_host(
         &mut self,
         logits: &[f32],
@@ -420,8 +424,8 @@ impl Sequence {
         self.tokens.len().saturating_sub(self.submitted())
     }
 
-    /// Adds the results of the next rows that score tokens of the prompt, and passes the tokens on when
-    /// they are complete.
+    /// Adds the results of the next rows that score tokens of the prompt, and passes the tokens on
+    /// when they are complete.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! The tokens that each client was served, by which requests are ordered (start-time fair queueing).
+//! The tokens that each client was served, by which requests are ordered (start-time fair
+//! queueing).
 
 use std::collections::BTreeMap;
 
@@ -38,8 +39,8 @@ impl Shares {
         }
     }
 
-    /// Ends a request of a client, which was charged for a text of `expected` tokens and has `generated`
-    /// ones.
+    /// Ends a request of a client, which was charged for a text of `expected` tokens and
+    /// has `generated` ones.
     pub(super) fn leave(&mut self, client: u64, expected: u64, generated: u64) {
         if let Some(share) = self.0.get_mut(&client) {
             share.requests = share.requests.saturating_sub(1);

@@ -11,10 +11,11 @@ use super::{
     speculate::PassCosts,
 };
 
-/// The most seconds of submitted passes that a new request waits for. Where passes take longer it waits for two: one
-/// that runs, and one with which the device goes on.
+/// The most seconds of submitted passes that a new request waits for. Where passes take longer it
+/// waits for two: one that runs, and one with which the device goes on.
 const WAIT: f64 = 0.01;
-/// Seconds that one submission of decoding passes may take: one runs and one waits when a request comes.
+/// Seconds that one submission of decoding passes may take: one runs and one waits
+/// when a request comes.
 const SUBMISSION: f64 = WAIT / 2.0;
 
 /// The measured times of passes.

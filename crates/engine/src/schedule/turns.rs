@@ -1,5 +1,5 @@
-//! Whose turn it is: decoding passes and others alternate, prompts go round robin, and submissions of the same
-//! decoding sequences grow.
+//! Whose turn it is: decoding passes and others alternate, prompts go round robin, and submissions
+//! of the same decoding sequences grow.
 
 /// The kinds of passes that take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,8 @@ impl Turns {
         }
     }
 
-    /// The kind of the next pass, if there is anything to run. `decodes` says whether sequences decode.
+    /// The kind of the next pass, if there is anything to run. `decodes` says
+    /// whether sequences decode.
     pub(super) fn next(&self, fill: Option<Turn>, decodes: bool) -> Option<Turn> {
         match fill {
             Some(fill) if !decodes || self.last == Turn::Decode => Some(fill),
@@ -74,8 +75,8 @@ impl Turns {
         self.last_prompt = id;
     }
 
-    /// How many passes a submission of these decoding sequences runs: 1, 2, 4 and so on up to `most` while they are
-    /// the same and run `alone`, and at most `timely`.
+    /// How many passes a submission of these decoding sequences runs: 1, 2, 4 and so on up to
+    /// `most` while they are the same and run `alone`, and at most `timely`.
     pub(super) fn repeat(&mut self, ids: &[u64], alone: bool, most: u32, timely: u32) -> u32 {
         if !alone || !ids.iter().all(|id| self.repeated.contains(id)) {
             self.repeat = 0;

@@ -1,5 +1,5 @@
-//! The thread of a model: it receives requests, and steps the scheduler. Where there are no threads,
-//! `worker_without_threads.rs` takes the place of this file.
+//! The thread of a model: it receives requests, and steps the scheduler. Where there are no
+//! threads, `worker_without_threads.rs` takes the place of this file.
 
 use std::{
     sync::{

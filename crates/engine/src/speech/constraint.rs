@@ -24,8 +24,8 @@ struct State {
     is_over: bool,
 }
 
-/// An observer whose hypotheses follow a constraint. The text of each window is a text of the constraint.
-/// Timestamps come before and behind it, as Whisper's rules allow them.
+/// An observer whose hypotheses follow a constraint. The text of each window is a text of the
+/// constraint. Timestamps come before and behind it, as Whisper's rules allow them.
 pub(super) struct Constrained<'a, O: ?Sized> {
     observer: &'a mut O,
     vocabulary: &'a Vocabulary,

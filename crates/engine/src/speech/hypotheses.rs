@@ -67,14 +67,15 @@ impl SpeechModel {
 
     /// Appends tokens, and returns the wanted logits `[wants, vocab]`.
     ///
-    /// The first tokens of a hypothesis run in the phase of prompts, all later ones in that of decoding,
-    /// so that the bits of its logits do not depend on the other hypotheses.
+    /// The first tokens of a hypothesis run in the phase of prompts, all later ones in that of
+    /// decoding, so that the bits of its logits do not depend on the other hypotheses.
     pub(super) fn append_tokens(&mut self, appends: &[Append<'_>]) -> Result<&[f32], Error> {
         self.append_all(appends, None)?;
         Ok(&self.logits)
     }
 
-    /// Appends a token to each of some hypotheses, and returns the likeliest allowed next ones of each.
+    /// Appends a token to each of some hypotheses, and returns the likeliest allowed next ones of
+    /// each.
     pub(super) fn append_and_rank(
         &mut self,
         appends: &[Append<'_>],
@@ -169,8 +170,9 @@ impl SpeechModel {
         Ok(())
     }
 
-    /// Runs rows, whose logits are put at their places. Returns the queries `[rows, heads, head_dim]` of
-    /// the heads that follow the audio if it `keeps` them, or else nothing.
+    /// Runs rows, whose logits are put at their places. Returns the queries
+    /// `[rows, heads, head_dim]` of the heads that follow the audio if it `keeps`
+    /// them, or else nothing.
     fn run_rows(
         &mut self,
         phase: Phase,

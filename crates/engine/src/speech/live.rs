@@ -14,8 +14,8 @@ use crate::Error;
 /// Samples of a frame of features.
 const HOP: usize = SAMPLE_RATE as usize / 100;
 
-/// A live transcription: audio is pushed, and words come out once two transcripts in succession agree on
-/// them (LocalAgreement-2). It keeps at most some 30 seconds of audio.
+/// A live transcription: audio is pushed, and words come out once two transcripts in succession
+/// agree on them (LocalAgreement-2). It keeps at most some 30 seconds of audio.
 pub struct LiveTranscription {
     stream: Stream,
     /// Samples from frame `first` on.
@@ -50,7 +50,8 @@ impl Features for Kept {
 }
 
 impl LiveTranscription {
-    /// A transcription that transcribes again whenever `seconds` of audio have come; about 1 is usual.
+    /// A transcription that transcribes again whenever `seconds` of audio have come; about 1 is
+    /// usual.
     pub fn new(rules: TranscribeOptions, seconds: f64) -> Self {
         let step = (seconds.max(0.1) * f64::from(SAMPLE_RATE)) as usize;
         Self { stream: Stream::new(rules), samples: Vec::new(), first: 0, step, new: 0 }
@@ -72,8 +73,8 @@ impl LiveTranscription {
         self.new >= self.step
     }
 
-    /// Transcribes the audio that is kept, and returns the words that are final now and those that may
-    /// still change.
+    /// Transcribes the audio that is kept, and returns the words that are final now and those
+    /// that may still change.
     ///
     /// # Errors
     ///

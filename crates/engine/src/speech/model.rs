@@ -162,8 +162,8 @@ impl SpeechModel {
         &self.checkpoint
     }
 
-    /// The files whose bytes it reads, which must not change; none where the load has copied all weights. It needs the
-    /// feature `unstable`.
+    /// The files whose bytes it reads, which must not change; none where the load has copied all
+    /// weights. It needs the feature `unstable`.
     #[cfg(feature = "unstable")]
     pub fn files(&self) -> &pelton_weights::MappedFiles {
         self.files.files()

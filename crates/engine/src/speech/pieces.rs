@@ -22,8 +22,8 @@ pub(super) fn clips(times: &[f64], frames: usize) -> Vec<Range<usize>> {
     ends.chunks_exact(2).map(|clip| clip[0]..clip[1]).collect()
 }
 
-/// Joins voices within clips, both ascending and disjoint, to pieces of at most `full` frames, as long as the
-/// pauses between them fit too.
+/// Joins voices within clips, both ascending and disjoint, to pieces of at most `full` frames, as
+/// long as the pauses between them fit too.
 pub(super) fn pieces(voices: &[Voice], clips: &[Range<usize>], full: usize) -> Vec<Piece> {
     let mut all = Vec::new();
     for clip in clips {
@@ -42,7 +42,8 @@ pub(super) fn pieces(voices: &[Voice], clips: &[Range<usize>], full: usize) -> V
     all
 }
 
-/// Adds a part to the last piece, if that is none before `first` and has room, or as pieces of its own.
+/// Adds a part to the last piece, if that is none before `first` and has room, or as pieces of its
+/// own.
 fn add(all: &mut Vec<Piece>, first: usize, part: Range<usize>, full: usize) {
     if part.is_empty() {
         return;

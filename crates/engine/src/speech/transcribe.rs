@@ -34,12 +34,12 @@ pub struct Transcription {
     pub rules: TranscribeOptions,
     /// Settings of the voice activity detection, by which only parts with speech are decoded.
     pub voices: Option<VoiceOptions>,
-    /// Decodes the parts with speech as many at a time as the model was loaded for. A part then knows
-    /// nothing of the text before it. Needs voice activity detection, by its defaults if
+    /// Decodes the parts with speech as many at a time as the model was loaded for. A part then
+    /// knows nothing of the text before it. Needs voice activity detection, by its defaults if
     /// [`voices`](Self::voices) has none.
     pub batched: bool,
-    /// The texts that a window can have, such as the commands of a grammar. Texts of Whisper begin with a
-    /// space, as in grammars of whisper.cpp.
+    /// The texts that a window can have, such as the commands of a grammar. Texts of Whisper begin
+    /// with a space, as in grammars of whisper.cpp.
     pub constraint: Option<Constraint>,
 }
 
@@ -63,7 +63,8 @@ impl<S: Samples> Features for Spectrogram<S> {
 }
 
 impl SpeechModel {
-    /// Transcribes audio from its start to its end. The observer gets each segment when it is final.
+    /// Transcribes audio from its start to its end. The observer gets each segment when it is
+    /// final.
     ///
     /// ```no_run
     /// use pelton::{Engine, SpeechOptions};
@@ -81,10 +82,11 @@ impl SpeechModel {
     ///
     /// # Errors
     ///
-    /// [`Error::Audio`] if the audio cannot be read, [`Error::Transcription`] if an option is out of its
-    /// range, [`Error::RequestOption`] if the model does not know the language. [`Error::Constraint`] if the
-    /// constraint is not sound, or if the text of a window cannot be one of its texts. [`Error::Cancelled`] if
-    /// the observer asks for it. Others if the backend fails.
+    /// [`Error::Audio`] if the audio cannot be read, [`Error::Transcription`] if an option is
+    /// out of its range, [`Error::RequestOption`] if the model does not know the language.
+    /// [`Error::Constraint`] if the constraint is not sound, or if the text of a window
+    /// cannot be one of its texts. [`Error::Cancelled`] if the observer asks for it. Others
+    /// if the backend fails.
     pub fn transcribe<S: Samples, O: Observer + ?Sized>(
         &mut self,
         mut audio: S,

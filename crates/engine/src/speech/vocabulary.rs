@@ -21,7 +21,8 @@ impl pelton_speech::Tokenizer for Texts {
     }
 
     fn encode(&self, text: &str) -> Vec<u32> {
-        // only a text beyond the tokenizer's limits fails, and prompts are cut to some hundred tokens
+        // only a text beyond the tokenizer's limits fails, and prompts are cut to some hundred
+        // tokens
         self.0.encode(text, Special::Plain).unwrap_or_default()
     }
 }
@@ -31,7 +32,8 @@ impl SpeechModel {
     ///
     /// # Errors
     ///
-    /// [`Error::NoVocabulary`] if the file has none, [`Error::Transcription`] if it is none of Whisper.
+    /// [`Error::NoVocabulary`] if the file has none, [`Error::Transcription`] if it is none of
+    /// Whisper.
     pub fn vocabulary(&self) -> Result<Vocabulary, Error> {
         if let Some(vocabulary) = self.vocabulary.get() {
             return Ok(vocabulary.clone());

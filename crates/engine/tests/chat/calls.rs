@@ -213,7 +213,8 @@ fn templates_without_tools_explain_them() {
     assert!(!none.text().contains("weather"), "{}", none.text());
 }
 
-/// An answer begins with a thought only where reasoning is on: asked for, or the template's default.
+/// An answer begins with a thought only where reasoning is on: asked for, or the template's
+/// default.
 #[test]
 fn constrained_answers_begin_with_a_thought_only_if_it_is_wanted() {
     let model = model();

@@ -1,4 +1,5 @@
-//! The tiny models whose logits PyPI `transformers` computed, and the comparison of logits with them.
+//! The tiny models whose logits PyPI `transformers` computed, and the comparison of logits with
+//! them.
 //!
 //! `tests/fixtures/make_logits.py` made the first model and its expected logits, and
 //! `tests/fixtures/make_models.py` the others.

@@ -9,7 +9,8 @@ use pelton_testing::ModelSpec;
 
 use super::fixture;
 
-/// The first load measures, later ones read its file; a file that is no table of this model is refused.
+/// The first load measures, later ones read its file; a file that is no table of
+/// this model is refused.
 #[test]
 fn calibrations() {
     let load = |tables| {
@@ -51,7 +52,8 @@ fn calibrations() {
     }
 }
 
-/// The calibration of the built-in model that is part of the library is what a load measures; `PELTON_WRITE=1` writes it.
+/// The calibration of the built-in model that is part of the library is what a load measures;
+/// `PELTON_WRITE=1` writes it.
 #[test]
 fn the_built_in_calibration() {
     let load = |tables| {

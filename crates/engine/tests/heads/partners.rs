@@ -1,4 +1,5 @@
-//! Hidden states and tokens that a pass finds on the device have the bits of those that come from the host.
+//! Hidden states and tokens that a pass finds on the device have the bits of those
+//! that come from the host.
 
 use std::sync::Arc;
 
@@ -81,8 +82,8 @@ fn states_of_the_pass_before(backend: &dyn Backend) {
     }
 }
 
-/// A head drafts from rows of its model, and the model verifies what the head has drafted: without a
-/// wait between the passes, on backends that have partners.
+/// A head drafts from rows of its model, and the model verifies what the head has drafted: without
+/// a wait between the passes, on backends that have partners.
 fn values_of_partners(backend: &dyn Backend, expects_partners: bool) {
     for name in NAMES {
         let ids = npy::integers(folder(name).join("ids.npy"));

@@ -30,8 +30,8 @@ fn prompt(random: &mut Random, len: usize) -> Vec<u32> {
     (0..len).map(|_| 4 + random.below(VOCAB - 4) as u32).collect()
 }
 
-/// Requests of prompts of which some have a prefix of a page and more in common, at temperature 0 and
-/// above.
+/// Requests of prompts of which some have a prefix of a page and more in common, at
+/// temperature 0 and above.
 fn requests(random: &mut Random, count: usize) -> Vec<Request> {
     let common = prompt(random, PAGE + 9);
     let mut request = |i: usize| {

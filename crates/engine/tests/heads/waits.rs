@@ -23,7 +23,8 @@ enum Event {
     Submit {
         of: usize,
         ticket: Ticket,
-        /// Rows with drafted tokens that it finds on the device, and whether hidden states come back.
+        /// Rows with drafted tokens that it finds on the device, and whether hidden states come
+        /// back.
         drafted: usize,
         keeps_hidden: bool,
     },
@@ -113,9 +114,9 @@ impl Executable for LoggedExecutable {
     }
 }
 
-/// While a lone sequence has drafts, the host waits once for the tokens of a pass: for the pass that
-/// verifies them. Passes of the head that it takes were submitted before the pass that it waited for
-/// last, so they have ended.
+/// While a lone sequence has drafts, the host waits once for the tokens of a pass: for the pass
+/// that verifies them. Passes of the head that it takes were submitted before the pass that it
+/// waited for last, so they have ended.
 #[test]
 fn a_step_with_drafts_waits_once() {
     let Some(adapter) = pelton::gpu::adapters().into_iter().next() else {

@@ -1,5 +1,6 @@
-//! Directories with one key of `config.json` changed: the results change as those of `transformers`,
-//! or the load is refused. `crates/engine/tests/mutations/make.py` writes what `transformers` computes.
+//! Directories with one key of `config.json` changed: the results change as those of
+//! `transformers`, or the load is refused. `crates/engine/tests/mutations/make.py` writes what
+//! `transformers` computes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +16,8 @@ use super::{Loaded, Model, difference, integers, models};
 /// Tokens of each run, as in the script.
 const LENGTH: usize = 48;
 
-/// Keys whose other values are refused, although `transformers` computes the same with some of them in some
-/// classes: no published file has them.
+/// Keys whose other values are refused, although `transformers` computes the same with some of them
+/// in some classes: no published file has them.
 const REFUSED: &[&str] = &[
     "_sliding_window_pattern",
     "attn_logit_softcapping",
@@ -31,8 +32,8 @@ const REFUSED: &[&str] = &[
     "use_bidirectional_attention",
 ];
 
-/// Keys that `transformers` checks and nothing computes with: types of ids and of dropout, and sizes and
-/// choices that the tensors show, which are what is computed.
+/// Keys that `transformers` checks and nothing computes with: types of ids and of dropout, and
+/// sizes and choices that the tensors show, which are what is computed.
 const SHOWN: &[&str] = &[
     "bos_token_id",
     "classifier_bias",

@@ -89,7 +89,8 @@ fn many_that_decode_share_passes_with_prompts() {
     }
 }
 
-/// Over several devices half of the sequences, or a third, decode in each pass, and all of them in turn.
+/// Over several devices half of the sequences, or a third, decode in each pass, and
+/// all of them in turn.
 #[test]
 fn cohorts_decode_in_turn() {
     for (stages, most) in [(2, 3), (3, 2)] {
@@ -110,7 +111,8 @@ fn cohorts_decode_in_turn() {
     }
 }
 
-/// Over several devices no pass follows one of the same sequences too closely: a device would wait for their tokens.
+/// Over several devices no pass follows one of the same sequences too closely: a device would
+/// wait for their tokens.
 #[test]
 fn cohorts_do_not_follow_themselves() {
     for (stages, sequences) in [(2, 2), (2, 3), (2, 5), (3, 3), (3, 4), (3, 7)] {

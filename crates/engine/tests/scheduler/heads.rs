@@ -1,5 +1,5 @@
-//! Heads that draft: every row of one has the hidden state of the position that it stands for, under
-//! preemption, prefix hits, passes ahead of the host and failures.
+//! Heads that draft: every row of one has the hidden state of the position that it stands for,
+//! under preemption, prefix hits, passes ahead of the host and failures.
 
 use std::path::{Path, PathBuf};
 
@@ -142,8 +142,8 @@ fn a_head_that_fails() {
     }
 }
 
-/// Wherever a pass of a model or of its partner fails, a text is right or its request fails, and all pages
-/// come back.
+/// Wherever a pass of a model or of its partner fails, a text is right or its request fails, and
+/// all pages come back.
 #[test]
 fn partners_that_fail() {
     let request = Request::from_tokens(vec![5; 20]).sampling(Sampling::greedy()).max_tokens(40);

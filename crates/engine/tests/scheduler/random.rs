@@ -102,7 +102,8 @@ fn prediction(random: &mut Random, expected: &[Token]) -> Option<Prompt> {
     Some(tokens.collect::<Vec<u32>>().into())
 }
 
-/// A model over `stages` devices: fakes that take some time, and at the end `last`. Returns the others too.
+/// A model over `stages` devices: fakes that take some time, and at the end `last`.
+/// Returns the others too.
 fn load_split(
     random: &mut Random,
     stages: usize,
@@ -126,8 +127,8 @@ fn load_split(
     (Engine::with_backend(split).load_plan(plan, checkpoint, options).unwrap(), others)
 }
 
-/// One schedule over 1 to 3 devices. Everything random about it comes from its seed, but for the threads'
-/// timing. Returns the model's status at the end.
+/// One schedule over 1 to 3 devices. Everything random about it comes from its seed, but for the
+/// threads' timing. Returns the model's status at the end.
 fn schedule(family: &Family, seed: u64) -> Status {
     let mut random = Random::new(seed);
     let mut fake = Fake::pipelined(1 + random.below(3), [1, 4, 32][random.below(3)]);

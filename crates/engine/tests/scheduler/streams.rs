@@ -28,7 +28,8 @@ fn the_length_of_a_prompt_decides() {
     assert_sound(&fake);
 }
 
-/// Prefixes of one kind are not those of the other, and among short ones generated tokens are prefixes too.
+/// Prefixes of one kind are not those of the other, and among short ones generated
+/// tokens are prefixes too.
 #[test]
 fn prefixes_are_of_one_kind() {
     for windows in [&[None][..], &[None, Some(70)]] {
@@ -48,7 +49,8 @@ fn prefixes_are_of_one_kind() {
         // the turn after it: all but the newest token of 210 has run
         let next = [&begin[..], &text, &prompt(40, 2)].concat();
         assert_eq!(run(&next, 5).1, 192);
-        // a long prompt with the same begin computes it again, and its begin is no prefix of a short one
+        // a long prompt with the same begin computes it again, and its begin is no
+        // prefix of a short one
         let long = [&prompt(250, 3)[..], &prompt(100, 4)].concat();
         assert_eq!(run(&long, 5).1, 0);
         assert_eq!(run(&long[..250], 5).1, 0);

@@ -56,8 +56,8 @@ pub fn adapters() -> Vec<Adapter> {
     all
 }
 
-/// The other GPUs of an adapter's kind and interface, each once. Those without a number of their bus are left out: nobody
-/// knows whether two of them are one GPU.
+/// The other GPUs of an adapter's kind and interface, each once. Those without a number of their
+/// bus are left out: nobody knows whether two of them are one GPU.
 pub fn others_like(adapter: &Adapter) -> Vec<Adapter> {
     let is_alike = |other: &Adapter| {
         other.kind() == adapter.kind() && other.info.backend == adapter.info.backend
@@ -135,8 +135,8 @@ impl Adapter {
         self.inner.features().contains(wgpu::Features::SHADER_F16)
     }
 
-    /// Whether there are matrix cores that the kernels support: products of f16 with sums in f32, of
-    /// 16×16 or 8×8 matrices, and subgroups whose threads can wait for each other.
+    /// Whether there are matrix cores that the kernels support: products of f16 with sums in f32,
+    /// of 16×16 or 8×8 matrices, and subgroups whose threads can wait for each other.
     pub fn has_matrix_cores(&self) -> bool {
         self.core().is_some()
     }
@@ -160,8 +160,8 @@ impl Adapter {
         (widths && self.inner.features().contains(needed)).then_some(edge as usize)
     }
 
-    /// Whether workgroups of a running kernel can exchange data: coherent buffers, and barriers that
-    /// order the memory of the device. On Metal a barrier orders that of a workgroup only.
+    /// Whether workgroups of a running kernel can exchange data: coherent buffers, and barriers
+    /// that order the memory of the device. On Metal a barrier orders that of a workgroup only.
     pub fn has_coherent_buffers(&self) -> bool {
         self.inner.features().contains(wgpu::Features::MEMORY_DECORATION_COHERENT)
             && self.info.backend != wgpu::Backend::Metal

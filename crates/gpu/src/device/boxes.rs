@@ -1,7 +1,9 @@
-//! Memory of the host that a GPU copies to and from in the middle of a pass, or reads while a kernel runs.
+//! Memory of the host that a GPU copies to and from in the middle of a pass, or reads
+//! while a kernel runs.
 //!
-//! Vulkan's memory stays mapped, and the host reads and writes it without a call of the driver. Elsewhere, and where the
-//! memory is not coherent, it is a buffer that is mapped each time, and a write to the queue.
+//! Vulkan's memory stays mapped, and the host reads and writes it without a call of the driver.
+//! Elsewhere, and where the memory is not coherent, it is a buffer that is mapped each time, and
+//! a write to the queue.
 
 use std::{
     ptr::NonNull,
@@ -19,8 +21,8 @@ pub(crate) struct Inbox {
     mapped: Option<Mapped>,
 }
 
-/// Memory from which the GPU copies values of the host, or a running kernel reads them. They come after a header, whose
-/// first word is the number of words for a kernel.
+/// Memory from which the GPU copies values of the host, or a running kernel reads them. They come
+/// after a header, whose first word is the number of words for a kernel.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     buffer: wgpu::Buffer,
@@ -28,7 +30,8 @@ pub(crate) struct Outbox {
 }
 
 impl Inbox {
-    /// An inbox of so many bytes, which stays mapped if the driver allows that and `lasting` asks for it.
+    /// An inbox of so many bytes, which stays mapped if the driver allows that and
+    /// `lasting` asks for it.
     pub(crate) fn new(device: &Device, bytes: u64, lasting: bool) -> Result<Self, Error> {
         let usage = wgpu::BufferUsages::COPY_DST;
         let uses = wgpu::BufferUses::MAP_READ
@@ -60,7 +63,8 @@ impl Inbox {
         }
     }
 
-    /// The memory, if it stays mapped. A kernel to which it is bound begins when the copies to it have ended.
+    /// The memory, if it stays mapped. A kernel to which it is bound begins when the
+    /// copies to it have ended.
     pub(crate) fn lasting(&self) -> Option<&wgpu::Buffer> {
         self.mapped.as_ref().map(|_| &self.buffer)
     }
@@ -72,7 +76,8 @@ impl Inbox {
         }
     }
 
-    /// Takes what was asked for, once the submission has ended; `ended` is false if it cannot be waited for.
+    /// Takes what was asked for, once the submission has ended; `ended` is false if it
+    /// cannot be waited for.
     ///
     /// # Errors
     ///
@@ -145,7 +150,8 @@ impl Outbox {
         }
     }
 
-    /// Lays values in for a kernel that runs and waits for a [word](Word) of the host. It must stay mapped.
+    /// Lays values in for a kernel that runs and waits for a [word](Word) of the host.
+    /// It must stay mapped.
     ///
     /// # Errors
     ///
@@ -173,7 +179,8 @@ impl Outbox {
     }
 }
 
-/// A word that the host and a running kernel share: one of them sets it, and the other one reads it.
+/// A word that the host and a running kernel share: one of them sets it, and the other one reads
+/// it.
 #[derive(Debug)]
 pub(crate) struct Word {
     buffer: wgpu::Buffer,
@@ -211,8 +218,8 @@ impl Word {
         self.with(|word| word.load(Ordering::Acquire)).ok_or_else(|| gone(device))
     }
 
-    /// Sets it, after all that the host has written before. A GPU's own memory may gather writes of the host, and lets go of
-    /// them at a fence.
+    /// Sets it, after all that the host has written before. A GPU's own memory may gather writes of
+    /// the host, and lets go of them at a fence.
     ///
     /// # Errors
     ///
@@ -226,7 +233,8 @@ impl Word {
 
     fn with<T>(&self, call: impl FnOnce(&AtomicU32) -> T) -> Option<T> {
         with(&self.buffer, || {
-            // SAFETY: the memory has a word, aligned as buffers are, `with` keeps it, and all uses are atomic
+            // SAFETY: the memory has a word, aligned as buffers are, `with` keeps it,
+            // and all uses are atomic
             call(unsafe { AtomicU32::from_ptr(self.mapped.memory.cast().as_ptr()) })
         })
     }
@@ -236,7 +244,8 @@ fn gone(device: &Device) -> Error {
     device.fail("the memory that it shares with the host is gone".to_owned())
 }
 
-/// The mapped memory of a buffer. It is valid as long as the buffer has its memory, which a lost device takes away.
+/// The mapped memory of a buffer. It is valid as long as the buffer has its memory, which a
+/// lost device takes away.
 #[derive(Debug)]
 struct Mapped {
     memory: NonNull<u8>,
@@ -280,7 +289,8 @@ impl Mapped {
         unsafe { mapping.ptr.as_ptr().write_bytes(0, len) };
         drop(vulkan);
         let descriptor = wgpu::BufferDescriptor { label, size, usage, mapped_at_creation: false };
-        // SAFETY: the buffer is of this device and this size, allows the usage, and is filled with zeros
+        // SAFETY: the buffer is of this device and this size, allows the usage, and
+        // is filled with zeros
         let buffer = unsafe { device.device.create_buffer_from_hal::<Vulkan>(buffer, &descriptor) };
         Some((buffer, Self { memory: mapping.ptr, len }))
     }

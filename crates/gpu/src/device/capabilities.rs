@@ -14,8 +14,8 @@ pub(crate) struct Capabilities {
     pub(crate) subgroup: u32,
     /// The greatest subgroup width of a kernel.
     pub(crate) widest_subgroup: u32,
-    /// Maximum rows of activations for which a kernel is unrolled, at least 2: a software driver needs a second
-    /// to compile it for sixteen.
+    /// Maximum rows of activations for which a kernel is unrolled, at least 2: a software driver
+    /// needs a second to compile it for sixteen.
     pub(crate) batch: usize,
     /// Whether there are matrix cores for products of f16 with sums in f32.
     pub(crate) matrix_cores: bool,
@@ -56,8 +56,8 @@ impl Capabilities {
     }
 }
 
-/// Whether `value`, that of the environment variable `PELTON_MATRIX_CORES`, allows matrix cores: `on`
-/// or none does, `off` does not.
+/// Whether `value`, that of the environment variable `PELTON_MATRIX_CORES`, allows matrix cores:
+/// `on` or none does, `off` does not.
 ///
 /// # Errors
 /// If it has any other value.

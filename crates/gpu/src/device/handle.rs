@@ -252,9 +252,9 @@ impl Device {
             wgpu::ShaderModuleDescriptor { label, source: wgpu::ShaderSource::Wgsl(source) };
         let module = match self.checks.indices {
             true => self.device.create_shader_module(descriptor),
-            // SAFETY: the source is one of our own kernels, whose loops end and whose indices are
-            // bounded by shapes that the host checks before a dispatch; tests run them with checks and
-            // without
+            // SAFETY: the source is one of our own kernels, whose loops end and whose indices
+            // are bounded by shapes that the host checks before a dispatch; tests run them
+            // with checks and without
             false => unsafe {
                 self.device.create_shader_module_trusted(
                     descriptor,
@@ -456,8 +456,8 @@ fn features(adapter: &Adapter, matrix_cores: bool) -> wgpu::Features {
     features
 }
 
-/// The value of [`Capabilities::batch`], at least 2: a chunk of one unit a lane must fit in workgroup
-/// memory. `None` if that of two rows does not.
+/// The value of [`Capabilities::batch`], at least 2: a chunk of one unit a lane must fit in
+/// workgroup memory. `None` if that of two rows does not.
 fn batch(adapter: &Adapter, limits: &wgpu::Limits) -> Option<usize> {
     /// Bytes of a unit of activations: codes, scale and sums.
     const UNIT: usize = 40;

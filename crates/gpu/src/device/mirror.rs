@@ -10,8 +10,8 @@ pub(crate) struct Mirror {
 }
 
 impl Mirror {
-    /// Makes the buffer begin with `words`. A write is a copy that the GPU makes before the commands
-    /// of the next submission, and costs it some microseconds.
+    /// Makes the buffer begin with `words`. A write is a copy that the GPU makes before the
+    /// commands of the next submission, and costs it some microseconds.
     pub(crate) fn write(&mut self, device: &Device, buffer: &wgpu::Buffer, words: &[u32]) {
         if self.replace(words) {
             device.queue.write_buffer(buffer, 0, bytemuck::cast_slice(words));

@@ -17,10 +17,11 @@ pub(crate) struct Binding {
     pub(crate) access: Access,
 }
 
-/// The WGSL of a kernel with the entry point `main`, and its bindings in the order of their numbers.
+/// The WGSL of a kernel with the entry point `main`, and its bindings in the order of their
+/// numbers.
 ///
-/// A kernel declares a buffer without numbers, such as `var<storage, read> x: array<f32>;`.
-/// The declarations get the numbers 0, 1, … in the order of the text. The layout of the bindings and
+/// A kernel declares a buffer without numbers, such as `var<storage, read> x: array<f32>;`. The
+/// declarations get the numbers 0, 1, … in the order of the text. The layout of the bindings and
 /// the order of a dispatch's buffers follow from them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KernelSource {
@@ -28,11 +29,11 @@ pub(crate) struct KernelSource {
     bindings: Vec<Binding>,
 }
 
-/// The directives before every kernel in a browser, whose compiler wants subgroups to be enabled, which
-/// naga does not know.
+/// The directives before every kernel in a browser, whose compiler wants subgroups to be enabled,
+/// which naga does not know.
 ///
-/// It also refuses subgroup operations in control flow that it cannot prove to be uniform. Kernels branch
-/// by values that are equal in a subgroup, which tests on GPUs show.
+/// It also refuses subgroup operations in control flow that it cannot prove to be uniform. Kernels
+/// branch by values that are equal in a subgroup, which tests on GPUs show.
 pub(crate) const BROWSER_PRELUDE: &str =
     "enable subgroups;\ndiagnostic(off, subgroup_uniformity);\n";
 

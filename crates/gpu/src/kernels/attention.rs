@@ -86,7 +86,8 @@ const ONE_SPLIT: usize = 3;
 pub(crate) struct DecodeVariant {
     /// Threads of a workgroup, [`THREADS`] at least.
     pub(crate) threads: usize,
-    /// Whether a fused kernel loads keys before it waits for the phase before, as a phase of a persistent kernel.
+    /// Whether a fused kernel loads keys before it waits for the phase before, as a phase of
+    /// a persistent kernel.
     pub(crate) early: bool,
     /// The partial sums that are its queries, keys and values, of one row.
     pub(crate) slices: Option<SlicedHeads>,
@@ -342,8 +343,8 @@ impl Attention {
         [(self.heads / self.heads_at_once(splits)) as u32, splits as u32, rows as u32]
     }
 
-    /// Whether a fused kernel can add the partial sums of its queries, keys and values: units are vectors of four,
-    /// and are loaded once.
+    /// Whether a fused kernel can add the partial sums of its queries, keys and values: units are
+    /// vectors of four, and are loaded once.
     pub(crate) fn adds_slices(&self) -> bool {
         self.fuses() && self.unit() == 4 && self.caches.kv != KvType::Q8_0
     }
@@ -352,8 +353,9 @@ impl Attention {
     /// several. It writes a if a row has one split, else its splits.
     ///
     /// Fused, which [`fuses`](Self::fuses) allows, it also does the work of a
-    /// [`RopeStore`](crate::kernels::rope_store::RopeStore): it prepares queries and keys and stores
-    /// keys and values. The rows must be of different slots then, and q and k are not changed.
+    /// [`RopeStore`](crate::kernels::rope_store::RopeStore): it prepares queries and
+    /// keys and stores keys and values. The rows must be of different slots then, and q
+    /// and k are not changed.
     pub(crate) fn decode_source(
         &self,
         capabilities: &Capabilities,
@@ -363,8 +365,8 @@ impl Attention {
         self.decode_variant(capabilities, splits, fused, &DecodeVariant::default())
     }
 
-    /// The WGSL of a variant of the same kernel. Its sums have the same order: the strands of values are those
-    /// of [`THREADS`] threads.
+    /// The WGSL of a variant of the same kernel. Its sums have the same order: the strands of
+    /// values are those of [`THREADS`] threads.
     pub(crate) fn decode_variant(
         &self,
         capabilities: &Capabilities,
@@ -461,8 +463,8 @@ impl Attention {
 }
 
 /// The tiles `[tiles, 2]` of the kernels for prompt rows: first row and number of rows, at most
-/// `most`, which are consecutive positions of one slot. The last rows come first, because they see the
-/// most positions: the workgroups that start last should be short.
+/// `most`, which are consecutive positions of one slot. The last rows come first, because they see
+/// the most positions: the workgroups that start last should be short.
 pub(crate) fn tiles(rows: &[Row], most: usize) -> Vec<[u32; 2]> {
     let mut tiles = Vec::new();
     let mut first = 0;

@@ -1,5 +1,5 @@
-//! Copies of pages within the caches of a group: one dispatch for each buffer, whatever the number of pages. Beams
-//! that part copy a page of each layer in every step.
+//! Copies of pages within the caches of a group: one dispatch for each buffer, whatever the number
+//! of pages. Beams that part copy a page of each layer in every step.
 
 use std::{
     collections::hash_map::{Entry, HashMap},

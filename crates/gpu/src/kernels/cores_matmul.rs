@@ -46,8 +46,8 @@ pub(crate) struct CoresMatmul {
     pub(crate) fused_with: [Option<FusedMatrix>; 2],
     /// Whether each matrix of a fused product has a y of its own.
     pub(crate) own_y: bool,
-    /// Whether results go to y without a detour: y has room for as many rows as [`ROOM`] divides, and may be
-    /// overwritten there.
+    /// Whether results go to y without a detour: y has room for as many rows as [`ROOM`] divides,
+    /// and may be overwritten there.
     pub(crate) straight: bool,
 }
 
@@ -107,8 +107,8 @@ impl Tile {
         }
     }
 
-    /// The tile for the matrix cores and the subgroups of a GPU: with smaller patches where a thread
-    /// would have too many sums.
+    /// The tile for the matrix cores and the subgroups of a GPU: with smaller patches where a
+    /// thread would have too many sums.
     pub(crate) fn on(self, capabilities: &Capabilities) -> Self {
         let core = capabilities.core;
         let (wide, lanes) = match core {
@@ -185,8 +185,8 @@ pub(crate) fn decode_few(outputs: usize) -> Tile {
     }
 }
 
-/// K splits of a decoding pass with rows of `k` elements, for `outputs` outputs: enough workgroups of one tile of
-/// rows to hide latency.
+/// K splits of a decoding pass with rows of `k` elements, for `outputs` outputs: enough workgroups
+/// of one tile of rows to hide latency.
 pub(crate) fn decode_splits(tile: &Tile, k: usize, outputs: usize) -> usize {
     /// Steps of K that a split has, at least.
     const STEPS: usize = 8;
@@ -199,8 +199,8 @@ pub(crate) fn decode_splits(tile: &Tile, k: usize, outputs: usize) -> usize {
 }
 
 impl CoresMatmul {
-    /// The tile for `count` rows of activations: the largest that leaves enough workgroups and little
-    /// of itself empty.
+    /// The tile for `count` rows of activations: the largest that leaves enough workgroups and
+    /// little of itself empty.
     ///
     /// All tiles sum in the same order, so what a row gets does not depend on the choice.
     pub(crate) fn tile(&self, capabilities: &Capabilities, count: usize) -> Tile {

@@ -1,4 +1,5 @@
-//! Mixtures of experts: the choice of experts, and the choice of a matrix by the kernels of products.
+//! Mixtures of experts: the choice of experts, and the choice of a matrix by the
+//! kernels of products.
 
 use minijinja::{Value, context};
 use pelton_graph::{Error, ExpertGroups, Route as RouteOp, Scores};
@@ -151,7 +152,8 @@ pub(crate) struct SortedPairs {
 
 #[cfg(test)]
 impl SortedPairs {
-    /// `count` pairs in tiles of up to `batch`. The first expert has most of them; heads take turns.
+    /// `count` pairs in tiles of up to `batch`. The first expert has most of them; heads take
+    /// turns.
     pub(crate) fn new(experts: &Experts, count: usize, batch: usize) -> Self {
         let mut random = pelton_testing::Random::new(4);
         let id = |pair: usize| match experts.pick {

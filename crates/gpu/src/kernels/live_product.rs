@@ -1,6 +1,6 @@
 //! Products of rows below 1 with matrices in input-major order: partial sums over the live inputs
-//! (`live_product.wgsl`), and the results (`live_sums.wgsl`). No workgroup knows more than its own slice of
-//! inputs, and no step uses atomics on floats, so results repeat bit for bit.
+//! (`live_product.wgsl`), and the results (`live_sums.wgsl`). No workgroup knows more than its own
+//! slice of inputs, and no step uses atomics on floats, so results repeat bit for bit.
 
 use minijinja::{Value, context};
 use pelton_graph::{Error, Gating, LOWER_HALF};
@@ -11,8 +11,8 @@ use crate::{
     weights::{InputMajorLayout, LANES, OUTPUTS, WORDS, places},
 };
 
-/// Threads that multiply a slice, and groups of them that take lines in turn. A workgroup has so many, or those
-/// of several teams.
+/// Threads that multiply a slice, and groups of them that take lines in turn. A workgroup has so
+/// many, or those of several teams.
 pub(crate) const TEAM: usize = 256;
 const GROUPS: usize = TEAM / LANES;
 /// Inputs of a slice, at least and at most: a thread has four.
@@ -28,7 +28,8 @@ const UNROLL: usize = 2;
 pub(crate) const GRID_ROWS: usize = 8;
 /// Bytes of small arrays in workgroup memory.
 const SMALL: usize = 512;
-/// Outputs whose results a workgroup makes, at least: their partial sums of a slice are one line of memory.
+/// Outputs whose results a workgroup makes, at least: their partial sums of a slice
+/// are one line of memory.
 const LEAST_OUTPUTS: usize = 32;
 
 /// A matrix of a product.
@@ -38,8 +39,8 @@ pub(crate) struct Side {
     pub(crate) lines: InputMajorLayout,
     /// Whether a bias is added.
     pub(crate) bias: bool,
-    /// The first of the rows' words in the buffer of live inputs, less the place of the product. It may be negative, and
-    /// wraps.
+    /// The first of the rows' words in the buffer of live inputs, less the place of the product. It
+    /// may be negative, and wraps.
     pub(crate) lives_at: u32,
 }
 
@@ -58,16 +59,16 @@ pub(crate) struct LiveProduct {
     pub(crate) glu: Option<Gating>,
     /// The product whose partial sums are a gate and its value, if their gated product is x.
     pub(crate) gated: Option<GatedSums>,
-    /// The first of the rows' words in the buffer of live inputs, for the first matrix of all, and the step from row to
-    /// row.
+    /// The first of the rows' words in the buffer of live inputs, for the first matrix of all, and
+    /// the step from row to row.
     pub(crate) rows_at: [usize; 2],
     /// Whether full rows are among the rows.
     pub(crate) mixed: bool,
-    /// Whether slices have workgroups of their own, for up to [`GRID_ROWS`] rows. The bits of the results do not
-    /// depend on it.
+    /// Whether slices have workgroups of their own, for up to [`GRID_ROWS`] rows. The bits of the
+    /// results do not depend on it.
     pub(crate) on_grid: bool,
-    /// Teams of [`TEAM`] threads in a workgroup, each with a slice of its own. The bits do not depend on them. More
-    /// than one needs `on_grid`.
+    /// Teams of [`TEAM`] threads in a workgroup, each with a slice of its own. The bits do not
+    /// depend on them. More than one needs `on_grid`.
     pub(crate) teams: usize,
     /// Whether the kernels are phases of a persistent kernel.
     pub(crate) is_phase: bool,
@@ -235,7 +236,8 @@ impl LiveProduct {
         (tiles * OUTPUTS).div_ceil(self.own_outputs()) as u32
     }
 
-    /// Outputs whose results a workgroup makes: so many that a thread loads one vector of partial sums, or few.
+    /// Outputs whose results a workgroup makes: so many that a thread loads one vector of
+    /// partial sums, or few.
     fn own_outputs(&self) -> usize {
         let most = OUTPUTS.min(TEAM);
         let even = 4 * TEAM * self.teams / self.written_splits();

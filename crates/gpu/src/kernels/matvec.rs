@@ -75,11 +75,11 @@ pub(crate) struct Tuning {
 /// The weights that a lane prefetches, which take registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Eight units of up to two rows: enough to hide the latency of memory, few enough for registers to
-    /// hold them twice, with most formats.
+    /// Eight units of up to two rows: enough to hide the latency of memory, few enough for
+    /// registers to hold them twice, with most formats.
     Wide,
-    /// As [`Wide`](Self::Wide), but of one row all eight units in one stage, not four in each of two: a
-    /// single round trip to memory.
+    /// As [`Wide`](Self::Wide), but of one row all eight units in one stage, not four in each of
+    /// two: a single round trip to memory.
     Long,
     /// Four units of one row.
     Narrow,

@@ -42,8 +42,8 @@ pub(crate) struct MatVecRows {
 const THREADS: usize = 256;
 /// Sums of a lane: rows of activations times rows of matrices.
 const SUMS: usize = 32;
-/// The most workgroups along the rows of the matrix: four for each multiprocessor of a large GPU, or
-/// two where more than [`FEW`] rows of activations leave room for no more of them.
+/// The most workgroups along the rows of the matrix: four for each multiprocessor of a large GPU,
+/// or two where more than [`FEW`] rows of activations leave room for no more of them.
 const GROUPS: [usize; 2] = [528, 264];
 /// Rows of activations up to which a multiprocessor has four workgroups.
 const FEW: usize = 8;

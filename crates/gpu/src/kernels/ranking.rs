@@ -1,5 +1,6 @@
-//! Rankings of tokens where the logits are: the likeliest allowed tokens of two parts of the vocabulary, and the
-//! sums of exponentials. A row's results are some hundred bytes, and its logits are 200 KB.
+//! Rankings of tokens where the logits are: the likeliest allowed tokens of two parts of
+//! the vocabulary, and the sums of exponentials. A row's results are some hundred bytes,
+//! and its logits are 200 KB.
 
 use std::sync::Arc;
 
@@ -154,7 +155,8 @@ mod tests {
     use super::*;
     use crate::testing::{device, normals};
 
-    /// Compared with a sort, with equal logits, banned tokens, NaN, and parts with fewer tokens than wanted.
+    /// Compared with a sort, with equal logits, banned tokens, NaN, and parts with
+    /// fewer tokens than wanted.
     #[test]
     fn ranks_are_those_of_a_sort() {
         let Some(device) = device() else { return };

@@ -35,8 +35,8 @@ impl ShortConv {
     }
 }
 
-/// A linear attention. A device whose kernels bind few buffers runs two of them: the first packs the
-/// operands of each row into one buffer.
+/// A linear attention. A device whose kernels bind few buffers runs two of them: the first packs
+/// the operands of each row into one buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GatedDelta(pub(crate) GatedDeltaOp);
 
@@ -79,13 +79,14 @@ impl GatedDelta {
         [self.0.value_dim.div_ceil(columns) as u32, self.0.value_heads as u32]
     }
 
-    /// Whether the operands are packed first, because the device binds fewer buffers than there are.
+    /// Whether the operands are packed first, because the device binds fewer buffers than there
+    /// are.
     pub(crate) fn packs(capabilities: &Capabilities) -> bool {
         !capabilities.binds(Self::BUFFERS)
     }
 
-    /// Elements of a row of packed operands: keys, queries, values, a factor and a gate of each value
-    /// head.
+    /// Elements of a row of packed operands: keys, queries, values, a factor and a
+    /// gate of each value head.
     pub(crate) fn packed_len(&self) -> usize {
         let op = &self.0;
         2 * op.key_heads * op.key_dim + op.value_heads * (op.value_dim + 2)

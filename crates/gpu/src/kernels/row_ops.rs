@@ -155,8 +155,8 @@ impl RowOp {
         Self::elementwise("temper", width, more)
     }
 
-    /// The results of `used` experts times their factors. Bindings: the results, ids, the factors of
-    /// all experts.
+    /// The results of `used` experts times their factors. Bindings: the results, ids, the
+    /// factors of all experts.
     pub(crate) fn expert_scale(width: usize, used: usize) -> Self {
         let (lanes, _) = vector(&[width / used]);
         let of_one = width / used / lanes;

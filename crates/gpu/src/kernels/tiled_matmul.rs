@@ -128,8 +128,8 @@ impl ThreadTile {
 }
 
 impl TiledMatmul {
-    /// The tile for passes of more than [`FEW_ROWS`] rows, and of up to `most`. All tiles sum in the
-    /// same order, so that a row's result does not depend on the choice.
+    /// The tile for passes of more than [`FEW_ROWS`] rows, and of up to `most`. All tiles sum in
+    /// the same order, so that a row's result does not depend on the choice.
     pub(crate) fn tile(&self, capabilities: &Capabilities, most: usize) -> ThreadTile {
         if !ThreadTile::unrolls(capabilities) {
             return ThreadTile::SOFTWARE;

@@ -182,8 +182,8 @@ mod tests {
                         got.iter().zip(expected(&p, x, &weight, &summands)).enumerate()
                     {
                         let difference = (f64::from(*got) - e).abs();
-                        // half a step of 11 bits, or of subnormal values; a sum of f32 near zero keeps the
-                        // rounding of its summands
+                        // half a step of 11 bits, or of subnormal values; a sum of f32 near zero
+                        // keeps the rounding of its summands
                         let bias = p.norm.filter(|norm| norm.bias).map_or(0.0, |_| summands[i]);
                         let rounding = 1e-6 * f64::from(bias.abs());
                         let tolerance = e.abs() / 2000.0 + 6e-8 + rounding;

@@ -7,9 +7,9 @@
 //! product do not divide evenly. They run over the model's weights, which are too large for the
 //! GPU's caches. The candidates are kept, by the [`key`] of the kernels of each step ([`Choices`]).
 //!
-//! The order of sums does not depend on the launch shape, except that of the squares of a norm,
-//! which follows the threads of a workgroup. All row classes of decoding then have the same number of
-//! threads.
+//! The order of sums does not depend on the launch shape, except that of the squares of a
+//! norm, which follows the threads of a workgroup. All row classes of decoding then have the
+//! same number of threads.
 
 use std::{
     collections::{HashMap, hash_map::DefaultHasher},
@@ -38,8 +38,8 @@ const PASSES: usize = 3;
 const GAIN: f64 = 0.01;
 
 impl Tunings {
-    /// The best candidate of each step: read from the file of an earlier load, or measured. Measured
-    /// kernels stay in `kernels`.
+    /// The best candidate of each step: read from the file of an earlier load, or measured.
+    /// Measured kernels stay in `kernels`.
     ///
     /// # Errors
     ///

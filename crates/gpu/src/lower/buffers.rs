@@ -49,11 +49,11 @@ pub(crate) struct Inputs<B = wgpu::Buffer> {
     pub(crate) sequences: B,
     /// The ids and the weights of the adapters of each slot `[slots, 2, used]` f32.
     pub(crate) adapters: B,
-    /// The words `[rows, 2, matrices]` u32 of each row, and of each selected row, for each marked matrix. A row
-    /// below 1 has the highest bit, and the least score of live inputs, by its bits.
+    /// The words `[rows, 2, matrices]` u32 of each row, and of each selected row, for each marked
+    /// matrix. A row below 1 has the highest bit, and the least score of live inputs, by its bits.
     pub(crate) lives: B,
-    /// The place of each marked matrix among the words of a row, u32, each at an aligned offset: so the kernels of
-    /// layers have one text.
+    /// The place of each marked matrix among the words of a row, u32, each at an aligned offset: so
+    /// the kernels of layers have one text.
     places: B,
     /// The marked matrices, and their thresholds.
     curves: Vec<(WeightId, EffortCurve)>,
@@ -170,7 +170,8 @@ impl Inputs {
         words
     }
 
-    /// Whether a row is in the kernels for rows below 1: matrices of some formats are multiplied whole.
+    /// Whether a row is in the kernels for rows below 1: matrices of some formats
+    /// are multiplied whole.
     pub(crate) fn is_below(&self, level: Effort) -> bool {
         !level.is_full() && self.has_lines
     }
@@ -215,7 +216,8 @@ impl Inputs {
     }
 }
 
-/// The indices of rows by slot, those of a slot in their order, and the ranges of the slots in them.
+/// The indices of rows by slot, those of a slot in their order, and the ranges of the slots in
+/// them.
 pub(crate) fn by_sequence(rows: &[Row]) -> (Vec<u32>, Vec<[u32; 2]>) {
     let mut order: Vec<u32> = (0..rows.len() as u32).collect();
     order.sort_by_key(|&row| rows[row as usize].slot);
@@ -287,7 +289,8 @@ pub(crate) struct Scratch<B = wgpu::Buffer> {
     pub(crate) live_sums: B,
     /// Those of a gate and its value that the next product adds.
     pub(crate) live_gates: B,
-    /// The packed operands `[rows, packed_len]` of linear attention, where kernels bind few buffers.
+    /// The packed operands `[rows, packed_len]` of linear attention, where kernels bind few
+    /// buffers.
     pub(crate) operands: B,
 }
 
@@ -395,8 +398,8 @@ fn longest_operand(plan: &Plan) -> usize {
     single.chain(several).max().unwrap_or(0)
 }
 
-/// Elements of the longest row that a norm before products has in f32: a LayerNorm, and without matrix
-/// cores any norm before products with weights in floats.
+/// Elements of the longest row that a norm before products has in f32: a LayerNorm, and without
+/// matrix cores any norm before products with weights in floats.
 fn longest_normed(plan: &Plan, cores: bool) -> usize {
     let rows = plan.steps.iter().flat_map(|step| {
         let (layer, linears): (bool, Vec<&Linear>) = match &step.op {
@@ -492,8 +495,8 @@ fn products(step: &Step) -> Vec<&Linear> {
     }
 }
 
-/// Maximum elements of the partial sums of a row of a prompt on matrix cores, in passes of up to `most`
-/// rows.
+/// Maximum elements of the partial sums of a row of a prompt on matrix cores, in passes
+/// of up to `most` rows.
 pub(crate) fn prompt_partial_len(plan: &Plan, most: usize) -> usize {
     let of_all = plan.steps.iter().filter(|step| plan.step_rows(step) == Rows::All);
     let lens = of_all.flat_map(|step| {

@@ -35,8 +35,8 @@ pub(crate) const EXACT_ROWS: usize = 16;
 
 /// The variants of a step's dispatches, by phase and number of rows.
 ///
-/// The kernels for up to [`EXACT_ROWS`] rows of decoding sum in the same order, so that a row's bits
-/// do not depend on the number of rows.
+/// The kernels for up to [`EXACT_ROWS`] rows of decoding sum in the same order, so that a row's
+/// bits do not depend on the number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowClass {
     /// One row of decoding.
@@ -188,8 +188,8 @@ pub(crate) enum Grid {
     Rows { x: u32, batch: u32 },
     /// The workgroups of [`Tile::groups`] for a number of outputs, times a number of K splits.
     Tiles(Tile, usize, usize),
-    /// The workgroups of [`ThreadTile::groups`] for a number of outputs, times a number of heads or K
-    /// splits.
+    /// The workgroups of [`ThreadTile::groups`] for a number of outputs, times a number
+    /// of heads or K splits.
     ThreadTiles { tile: ThreadTile, outputs: usize, times: u32 },
     /// One workgroup for each row.
     Row,

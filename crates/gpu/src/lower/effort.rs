@@ -1,11 +1,12 @@
 //! Steps whose matrices effort applies to.
 //!
-//! Full rows run in the kernels of a load without effort, which multiply the matrices of the file. A row
-//! of an effort below 1 is multiplied alone, by matrices in input-major order (`live_product.wgsl`). So its bits do not depend on the others of its pass.
+//! Full rows run in the kernels of a load without effort, which multiply the matrices of the file.
+//! A row of an effort below 1 is multiplied alone, by matrices in input-major order
+//! (`live_product.wgsl`). So its bits do not depend on the others of its pass.
 //!
-//! A product has two dispatches: partial sums over slices of inputs, each of which finds its own live inputs, and
-//! the results. The results of a gated product are made by the product that reads it, and in passes of one row
-//! queries, keys and values by attention. No dispatch chooses inputs.
+//! A product has two dispatches: partial sums over slices of inputs, each of which finds its own
+//! live inputs, and the results. The results of a gated product are made by the product that reads
+//! it, and in passes of one row queries, keys and values by attention. No dispatch chooses inputs.
 
 use pelton_graph::{Error, Linear, Rows, WeightId};
 
@@ -89,8 +90,8 @@ impl<'a> Lowering<'a> {
         Ok(calls)
     }
 
-    /// The queries, keys and values before a step with attention that adds their partial sums, in passes of one row
-    /// of an effort below 1.
+    /// The queries, keys and values before a step with attention that adds their partial sums, in
+    /// passes of one row of an effort below 1.
     pub(super) fn sliced_heads(
         &self,
         site: Site<'_>,

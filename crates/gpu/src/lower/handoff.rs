@@ -9,15 +9,15 @@
 //! | `LinearAdd` | `NormLinear` or `NormGlu` of its sum | the partial sums of its K splits | adds them to x before the norm |
 //! | `NormGlu` | `LinearAdd`, the only reader | its result in f16 | multiplies it without a conversion |
 //!
-//! One pass over the plan finds the pairs. The lowering of a step then depends on the step and on its
-//! own [`Handoff`] alone.
+//! One pass over the plan finds the pairs. The lowering of a step then depends on the step and on
+//! its own [`Handoff`] alone.
 
 use pelton_graph::{Activation, BufferId, Linear, NormKind, Op, Plan, Step, WeightId};
 
 use crate::{kernels::to_f16::padded, weights::Layout};
 
-/// The values that a step of a decoding pass finds in scratch memory, and leaves there. The default is a
-/// step without a handoff.
+/// The values that a step of a decoding pass finds in scratch memory, and leaves there. The default
+/// is a step without a handoff.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Handoff {
     /// The product before, whose partial sums the step adds to x before its norm.
@@ -96,8 +96,8 @@ pub(super) fn gates(
     gate.bias.is_none() && up.bias.is_none() && fuses(&[*gate, *up], matrix)
 }
 
-/// The product of the step before whose partial sums a step completes: the step begins with the norm
-/// of what the product adds to, in the same rows.
+/// The product of the step before whose partial sums a step completes: the step begins with the
+/// norm of what the product adds to, in the same rows.
 fn completed(
     plan: &Plan,
     matrix: &dyn Fn(WeightId) -> Option<MatrixOnCores>,
@@ -126,7 +126,8 @@ fn completed(
     completes.then_some(*product)
 }
 
-/// Whether no step but the next one reads a result of step `i`, before another one writes to the buffer.
+/// Whether no step but the next one reads a result of step `i`, before another one
+/// writes to the buffer.
 pub(super) fn read_once(plan: &Plan, i: usize, result: BufferId) -> bool {
     for step in plan.steps.iter().skip(i + 2) {
         if step.inputs.contains(&result) {
@@ -139,7 +140,8 @@ pub(super) fn read_once(plan: &Plan, i: usize, result: BufferId) -> bool {
     true
 }
 
-/// Whether a gated product can leave the activations of the next step in f16, whose rows need no padding.
+/// Whether a gated product can leave the activations of the next step in f16, whose
+/// rows need no padding.
 fn passes_halves(
     plan: &Plan,
     matrix: &dyn Fn(WeightId) -> Option<MatrixOnCores>,
@@ -216,7 +218,8 @@ mod tests {
         let (gated, added) = (named(&plan, "norm_glu"), named(&plan, "linear_add"));
         assert_eq!(steps(&all, |of| of.leaves_halves), gated);
         assert_eq!(steps(&all, |of| of.finds_halves), [added[1], added[3]]);
-        // another step reads the result of the first layer before the second layer writes to its buffer
+        // another step reads the result of the first layer before the second layer
+        // writes to its buffer
         let reader = named(&plan, "rope_attend")[1];
         let result = plan.steps[gated[0]].outputs[0];
         plan.steps[reader].inputs.push(result);

@@ -157,7 +157,8 @@ impl<'a> Lowering<'a> {
         Ok(calls)
     }
 
-    /// Whether all products take activations in 16 bits, the one form that a LayerNorm has a kernel for.
+    /// Whether all products take activations in 16 bits, the one form that a
+    /// LayerNorm has a kernel for.
     fn halves_all(&self, site: Site<'_>, linears: &[Linear]) -> Result<bool, Error> {
         for linear in linears {
             let matrix = self.loaded.weights.matrix(linear.weight)?;
@@ -310,7 +311,8 @@ impl<'a> Lowering<'a> {
         self.loaded.weights.vector(weight)
     }
 
-    /// Brings activations to the form that products take: `per_row` rows of `k` elements of each row.
+    /// Brings activations to the form that products take: `per_row` rows of `k`
+    /// elements of each row.
     pub(super) fn prepare(
         &mut self,
         site: Site<'_>,

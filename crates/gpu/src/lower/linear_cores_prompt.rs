@@ -20,7 +20,8 @@ use crate::{
 };
 
 impl Lowering<'_> {
-    /// The products of one or more matrices of one format and the same activations, in one dispatch.
+    /// The products of one or more matrices of one format and the same activations, in one
+    /// dispatch.
     pub(super) fn prompt_matmul(
         &mut self,
         site: Site<'_>,

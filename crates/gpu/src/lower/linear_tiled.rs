@@ -1,7 +1,7 @@
 //! Products of prompt rows without matrix cores.
 //!
-//! A pass of few rows has too few tiles to fill a GPU. Then K splits have workgroups of their own, and
-//! another kernel adds their partial sums; with more rows a workgroup computes all splits.
+//! A pass of few rows has too few tiles to fill a GPU. Then K splits have workgroups of their own,
+//! and another kernel adds their partial sums; with more rows a workgroup computes all splits.
 
 use pelton_graph::Error;
 

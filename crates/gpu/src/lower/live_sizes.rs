@@ -8,7 +8,8 @@ use crate::{
     weights::{groups_of, input_major_layout_of},
 };
 
-/// The matrices of a step's products, the norm before them, and whether they are a gate and its value.
+/// The matrices of a step's products, the norm before them, and whether they are a gate and its
+/// value.
 pub(super) struct StepProducts<'a> {
     pub(super) step: &'a Step,
     pub(super) norm: Option<&'a Norm>,
@@ -18,8 +19,8 @@ pub(super) struct StepProducts<'a> {
 }
 
 impl<'a> StepProducts<'a> {
-    /// The products of a step, if rows below 1 have others than full ones. Its matrices are then marked, of a
-    /// gated product both alike, and have an order for it.
+    /// The products of a step, if rows below 1 have others than full ones. Its matrices are then
+    /// marked, of a gated product both alike, and have an order for it.
     pub(super) fn of(plan: &Plan, step: &'a Step) -> Option<Self> {
         let plain =
             |linear, add| Self { step, norm: None, linears: vec![linear], gating: None, add };
@@ -55,8 +56,8 @@ impl<'a> StepProducts<'a> {
         groups_of(plan, &self.step.op).into_iter().map(of).collect()
     }
 
-    /// The product of a group with matrices in input-major order, for rows of decoding. `lives_at` are the places
-    /// of the words of a weight's rows, `rows_at` those of the first weight of all.
+    /// The product of a group with matrices in input-major order, for rows of decoding. `lives_at`
+    /// are the places of the words of a weight's rows, `rows_at` those of the first weight of all.
     pub(super) fn live_product(
         &self,
         plan: &Plan,
@@ -119,8 +120,8 @@ pub(super) fn gated_before<'p>(plan: &'p Plan, step: &Step) -> Option<StepProduc
     StepProducts::of(plan, before).filter(|_| adds)
 }
 
-/// The queries, keys and values before a step with attention, if it can add their partial sums of rows
-/// below 1, as nothing else reads them.
+/// The queries, keys and values before a step with attention, if it can add their partial sums of
+/// rows below 1, as nothing else reads them.
 pub(super) fn heads_before<'p>(plan: &'p Plan, step: &Step) -> Option<StepProducts<'p>> {
     let at = plan.steps.iter().position(|other| std::ptr::eq(other, step))?;
     let before = plan.steps.get(at.checked_sub(1)?).filter(|_| !plan.begins_part(at))?;
@@ -145,7 +146,8 @@ pub(super) fn curves(plan: &Plan) -> Vec<(WeightId, EffortCurve)> {
     ids.map(|id| (id, plan.effort_curve(id))).collect()
 }
 
-/// Elements of the partial sums of passes of up to `rows` rows, at most of any step but those of [`gates_len`].
+/// Elements of the partial sums of passes of up to `rows` rows, at most of any step but
+/// those of [`gates_len`].
 pub(super) fn partial_len(plan: &Plan, rows: usize) -> usize {
     let own = plan.steps.iter().filter(|step| !is_added_later(plan, step));
     let all = own.filter_map(|step| StepProducts::of(plan, step));

@@ -37,8 +37,9 @@ impl<'a> Lowering<'a> {
         Self { loaded, options, handoffs, kernels }
     }
 
-    /// The dispatches of each step for passes of a row class. A pass that is `alone` has a single row,
-    /// which is selected. The steps of an encoder, and of parts of the host, have dispatches in the class of prompts alone.
+    /// The dispatches of each step for passes of a row class. A pass that is `alone` has a single
+    /// row, which is selected. The steps of an encoder, and of parts of the host, have dispatches
+    /// in the class of prompts alone.
     ///
     /// # Errors
     /// If a kernel cannot be made or bound.

@@ -4,8 +4,8 @@ use pelton_quant::DType;
 
 use crate::{device::Capabilities, lower::dispatch::RowClass, weights::Matrix};
 
-/// Elements of a row from which two to four rows are quantized once, not in each workgroup: measured with rows
-/// of 4,096 and more.
+/// Elements of a row from which two to four rows are quantized once, not in each workgroup:
+/// measured with rows of 4,096 and more.
 const LONG: usize = 4096;
 
 /// The form in which a product takes its activations.

@@ -12,8 +12,8 @@ pub(super) struct Projection<'b> {
     pub(super) add: bool,
 }
 
-/// Linear projections of one x, of which a norm may come first, each to an output of its own; of a gate and its value the
-/// only output is their gated product.
+/// Linear projections of one x, of which a norm may come first, each to an output of its own; of a
+/// gate and its value the only output is their gated product.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NormedProjections<'b> {
     pub(super) norm: Option<&'b Norm>,

@@ -31,8 +31,8 @@ impl<'a> Lowering<'a> {
         self.call("short_conv", &source, &buffers, grid)
     }
 
-    /// The linear attention over the rows of each sequence: of `inputs`, which are q, k, v, alpha and
-    /// beta.
+    /// The linear attention over the rows of each sequence: of `inputs`, which are q,
+    /// k, v, alpha and beta.
     pub(super) fn gated_delta(
         &mut self,
         op: &GatedDeltaOp,

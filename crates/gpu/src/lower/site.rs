@@ -13,8 +13,8 @@ pub(super) struct Site<'s> {
     pub(super) step: &'s Step,
     /// The phase and the number of rows.
     pub(super) class: RowClass,
-    /// Whether the pass has a single row, which is selected. Then the selected rows are all rows, and
-    /// nothing need be copied.
+    /// Whether the pass has a single row, which is selected. Then the selected rows are all rows,
+    /// and nothing need be copied.
     pub(super) alone: bool,
     /// The launch configuration of the step's products of few rows.
     pub(super) tuning: Tuning,

@@ -16,8 +16,8 @@ use crate::{
     },
 };
 
-/// Maximum rows of a pass with persistent kernels: those of matrices that are multiplied in one kernel
-/// with their norm.
+/// Maximum rows of a pass with persistent kernels: those of matrices that are multiplied in one
+/// kernel with their norm.
 const MOST_ROWS: usize = 4;
 
 /// Threads of a workgroup: those of most products, which decide the order of a norm's sum.
@@ -42,8 +42,9 @@ pub(crate) enum Mode {
     /// Where they are faster, on GPUs whose kernels are timed.
     #[default]
     Faster,
-    /// Always, if their results are right, with this many workgroups and turns, for passes of up to so
-    /// many rows: for tests. Kernels that wait for the host run on every GPU then, with as many turns.
+    /// Always, if their results are right, with this many workgroups and turns, for passes
+    /// of up to so many rows: for tests. Kernels that wait for the host run on every GPU
+    /// then, with as many turns.
     Forced { groups: usize, turns: u32, rows: usize },
 }
 
@@ -85,13 +86,14 @@ pub(crate) fn choose(trial: &Trial<'_>, mode: Mode) -> Result<Option<Persistent>
     Ok(Persistent::new(passes))
 }
 
-/// Whether a plan is one of a head, or of a model whose hidden states go to a head, whose drafts its passes verify.
+/// Whether a plan is one of a head, or of a model whose hidden states go to a head, whose
+/// drafts its passes verify.
 fn feeds_head(plan: &Plan) -> bool {
     plan.exit.first().is_some_and(|&first| first != plan.logits)
 }
 
-/// Whether a pass of a plan can run again from its inputs: caches keep every position, recurrent states
-/// only the newest.
+/// Whether a pass of a plan can run again from its inputs: caches keep every position, recurrent
+/// states only the newest.
 pub(crate) fn can_repeat(plan: &Plan) -> bool {
     plan.states.is_empty()
         && plan.adapters().is_none()
@@ -189,8 +191,8 @@ impl Search<'_> {
         Ok(tried)
     }
 
-    /// The candidates of a pass of several rows: the choice for one row, and fewer workgroups, since
-    /// such kernels have more registers.
+    /// The candidates of a pass of several rows: the choice for one row, and fewer workgroups,
+    /// since such kernels have more registers.
     fn few(&self, rows: PassRows, alone: LaunchChoice) -> Result<Vec<Found>, Error> {
         let fewest = self.candidates()?.first().copied();
         let mut all = vec![alone];
@@ -246,8 +248,8 @@ impl LaunchChoice {
         Launch { threads, groups, turns, stage, early }
     }
 
-    /// The choice as the file has it: four times the workgroups, plus 2 if keys are loaded early and 1
-    /// for [`Stage::Narrow`], and the bound.
+    /// The choice as the file has it: four times the workgroups, plus 2 if keys are loaded early
+    /// and 1 for [`Stage::Narrow`], and the bound.
     fn words(self) -> [usize; 2] {
         let Self { groups, stage, early, most } = self;
         [4 * groups + 2 * usize::from(early) + usize::from(stage == Stage::Narrow), most]

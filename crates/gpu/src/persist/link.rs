@@ -7,8 +7,8 @@
 //! - buffers. A buffer that one phase writes and another reads is one variable for both,
 //!   `@coherent`. Floats are vectors of four; a phase that has them as single floats gets the
 //!   vectors' elements. A cache has one type in all phases;
-//! - workgroup memory. Variables of one type are one variable of the greatest length, since no phase
-//!   expects what an earlier one left there.
+//! - workgroup memory. Variables of one type are one variable of the greatest length, since no
+//!   phase expects what an earlier one left there.
 
 use std::{
     cmp::Reverse,
@@ -242,8 +242,8 @@ fn declare_buffer<'a>(
     Ok(())
 }
 
-/// Declares workgroup memory; returns its bytes. The variables of a phase with elements of one type,
-/// the longest first, are those of every other phase.
+/// Declares workgroup memory; returns its bytes. The variables of a phase with elements of one
+/// type, the longest first, are those of every other phase.
 fn declare_shared<'a>(
     parsed: &[Declarations<'a>],
     names: &mut [HashMap<&'a str, Renamed>],

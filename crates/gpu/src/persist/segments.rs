@@ -209,8 +209,8 @@ impl Segment {
 }
 
 /// The ranges of steps that can be one kernel each, and the other steps alone. A range ends where a
-/// layer does, so that layers have equal kernels, and before the logits. Any number of several rows may
-/// be selected, so the steps of selected rows are not linked.
+/// layer does, so that layers have equal kernels, and before the logits. Any number of several rows
+/// may be selected, so the steps of selected rows are not linked.
 fn runs(plan: &Plan, steps: &[Vec<Dispatch>], launch: &Launch, rows: usize) -> Vec<Range<usize>> {
     let writer = |id: BufferId, before: usize| {
         plan.steps[..before].iter().rposition(|step| step.outputs.contains(&id))
@@ -253,8 +253,8 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Adds a range of steps: as one segment, as several where a kernel cannot have so many buffers or
-    /// so much workgroup memory, or as dispatches.
+    /// Adds a range of steps: as one segment, as several where a kernel cannot have so many buffers
+    /// or so much workgroup memory, or as dispatches.
     fn items(
         &mut self,
         steps: &[Vec<Dispatch>],

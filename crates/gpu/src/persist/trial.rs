@@ -1,5 +1,5 @@
-//! A trial of persistent kernels at load: whether their results are those of the dispatches, and the
-//! times of both.
+//! A trial of persistent kernels at load: whether their results are those of the dispatches,
+//! and the times of both.
 
 use std::time::{Duration, Instant};
 
@@ -77,8 +77,8 @@ impl Times {
 }
 
 impl Trial<'_> {
-    /// Whether passes of these rows can have persistent kernels. Several rows have none in a load of
-    /// marked matrices.
+    /// Whether passes of these rows can have persistent kernels. Several rows have none in a
+    /// load of marked matrices.
     pub(super) fn allows(&self, rows: PassRows) -> bool {
         let Loaded { plan, inputs, .. } = *self.loaded;
         match rows {
@@ -218,9 +218,9 @@ impl Trial<'_> {
         }
     }
 
-    /// The times of passes of these rows by dispatches and by persistent kernels; `None` where a spin
-    /// runs out. All are timed in turns, so that no one has the better clock rate, and the median
-    /// counts.
+    /// The times of passes of these rows by dispatches and by persistent kernels; `None`
+    /// where a spin runs out. All are timed in turns, so that no one has the better clock
+    /// rate, and the median counts.
     pub(super) fn times<'p>(
         &self,
         rows: PassRows,
@@ -279,7 +279,8 @@ impl Trial<'_> {
         Ok(begun.elapsed().as_secs_f64() / PASSES as f64)
     }
 
-    /// The key of the choice: it differs by model shape, formats, rows, their efforts and version of Pelton.
+    /// The key of the choice: it differs by model shape, formats, rows, their efforts
+    /// and version of Pelton.
     pub(super) fn key(&self, rows: PassRows) -> String {
         let key = autotune::key(self.calls(rows).iter().flatten());
         match rows {
@@ -290,7 +291,8 @@ impl Trial<'_> {
     }
 }
 
-/// A value between -1 and 1 that goes into the first step of a part, in place of what the part before it has left.
+/// A value between -1 and 1 that goes into the first step of a part, in place of what the
+/// part before it has left.
 fn value_of(token: u32, i: u32) -> f32 {
     let word = (token.wrapping_mul(40_503) ^ i).wrapping_mul(2_654_435_761);
     (word >> 8) as f32 / (1 << 23) as f32 - 1.0

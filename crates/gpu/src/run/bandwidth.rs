@@ -32,8 +32,8 @@ pub(super) fn read(device: &Device) -> Result<f64, Error> {
     Ok(bytes as f64 / seconds(device, bytes, WORKGROUPS, 16)?)
 }
 
-/// Seconds of a dispatch that depends on the one before it and reads almost nothing, of as many workgroups as the
-/// products of one row have.
+/// Seconds of a dispatch that depends on the one before it and reads almost nothing, of as many
+/// workgroups as the products of one row have.
 pub(super) fn dispatch(device: &Device) -> Result<f64, Error> {
     const BYTES: u64 = 64 << 10;
     const WORKGROUPS: u32 = 256;

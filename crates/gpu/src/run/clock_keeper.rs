@@ -1,11 +1,13 @@
 //! A spin kernel that keeps a GPU's clock up while the host computes its layers.
 //!
-//! A GPU that waits most of the time lowers its clock, and then takes several times as long for its own part of a pass.
-//! So its commands before a wait end with a kernel. It tells the host that the values have arrived, and spins until the
-//! host releases it. The host sees a word of memory earlier than the end of a submission.
+//! A GPU that waits most of the time lowers its clock, and then takes several times as long for its
+//! own part of a pass. So its commands before a wait end with a kernel. It tells the host that the
+//! values have arrived, and spins until the host releases it. The host sees a word of memory
+//! earlier than the end of a submission.
 //!
-//! The host hands over its results while the kernel runs, and the commands after it are submitted already. Else it
-//! releases the kernel when it has submitted the next commands, which copy the results.
+//! The host hands over its results while the kernel runs, and the commands after it are
+//! submitted already. Else it releases the kernel when it has submitted the next commands,
+//! which copy the results.
 
 use std::{
     hint::spin_loop,
@@ -28,7 +30,8 @@ const SPIN: Duration = Duration::from_millis(1);
 /// Its sleep between looks after that, and the time until it waits for the end of the submission.
 const SLEEP: Duration = Duration::from_micros(50);
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest time until a kernel that is released ends. One that does not see the host's word takes longer.
+/// The longest time until a kernel that is released ends. One that does not see the
+/// host's word takes longer.
 const PROMPT: Duration = Duration::from_millis(5);
 
 /// Threads of a kernel: they copy the results of the host.
@@ -50,7 +53,8 @@ pub(super) struct ClockKeeper {
     hands_over: bool,
 }
 
-/// The memory between the host and the GPU, and the buffer for the results of each part of the host.
+/// The memory between the host and the GPU, and the buffer for the results of each part of the
+/// host.
 pub(super) struct Boxes<'a> {
     pub(super) inbox: &'a Inbox,
     pub(super) outbox: &'a mut Outbox,
@@ -69,8 +73,8 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
 }
 
 impl ClockKeeper {
-    /// Kernels of so many turns, or of as many as they need. `None` where a kernel and the host do not see each other's
-    /// words. The results' buffers are overwritten.
+    /// Kernels of so many turns, or of as many as they need. `None` where a kernel and the host do
+    /// not see each other's words. The results' buffers are overwritten.
     pub(super) fn new(
         device: &Device,
         mut boxes: Boxes<'_>,
@@ -137,7 +141,8 @@ impl ClockKeeper {
         Ok(works)
     }
 
-    /// Whether several kernels of one submission each get the values that the host hands over while they run.
+    /// Whether several kernels of one submission each get the values that the host hands
+    /// over while they run.
     fn delivers(&mut self, device: &Device, boxes: &mut Boxes<'_>) -> Result<bool, Error> {
         const ROUNDS: u32 = 4;
         const WORDS: u64 = 64;
@@ -176,7 +181,8 @@ impl ClockKeeper {
         self.hands_over
     }
 
-    /// The word that is not 0 once the turns of a kernel ran out, so that it did not get its results.
+    /// The word that is not 0 once the turns of a kernel ran out, so that it did not get its
+    /// results.
     pub(super) const fn late(&self) -> &wgpu::Buffer {
         &self.late
     }
@@ -304,8 +310,8 @@ mod tests {
         }
     }
 
-    /// A kernel begins after the copy of values, and ends when it is released. Mesa's software driver ends each loop after
-    /// 65,535 turns, so that it may have ended before.
+    /// A kernel begins after the copy of values, and ends when it is released. Mesa's software
+    /// driver ends each loop after 65,535 turns, so that it may have ended before.
     #[test]
     fn kernels_end_when_they_are_released() {
         let Some(mut opened) = Opened::new() else { return };
@@ -328,7 +334,8 @@ mod tests {
         }
     }
 
-    /// Kernels of one submission get their values in turn. On a machine that is busy their turns may run out, which they tell.
+    /// Kernels of one submission get their values in turn. On a machine that is busy their turns
+    /// may run out, which they tell.
     #[test]
     fn values_are_handed_over() {
         let Some(mut opened) = Opened::new() else { return };

@@ -221,8 +221,8 @@ impl GpuExecutable {
         })
     }
 
-    /// Applies the edits of page tables, checks the pass and writes its inputs. Returns the shape of
-    /// its first repeat, and the inputs.
+    /// Applies the edits of page tables, checks the pass and writes its inputs. Returns the shape
+    /// of its first repeat, and the inputs.
     fn begin(&mut self, pass: &Pass<'_>) -> Result<(PassShape, PassWords), Error> {
         for edit in pass.tables {
             self.tables.apply(edit)?;
@@ -282,7 +282,8 @@ impl GpuExecutable {
         Ok((shape, PassWords { rows, tiles, lives }))
     }
 
-    /// The dispatches of a pass, step by step, of a range of steps: none for those that its phase does not run.
+    /// The dispatches of a pass, step by step, of a range of steps: none for those that
+    /// its phase does not run.
     fn dispatches(
         &self,
         shape: &PassShape,
@@ -316,8 +317,9 @@ impl GpuExecutable {
         }
     }
 
-    /// The variant of a step's dispatches. Whether a batch of windows changes the bits of a hypothesis matters
-    /// to nobody, so its products run on matrix cores as soon as these are faster.
+    /// The variant of a step's dispatches. Whether a batch of windows changes the bits
+    /// of a hypothesis matters to nobody, so its products run on matrix cores as soon
+    /// as these are faster.
     fn class_of(&self, phase: Phase, rows: usize, of_selected: bool) -> RowClass {
         match RowClass::of(phase, rows, of_selected) {
             RowClass::Eight | RowClass::Sixteen

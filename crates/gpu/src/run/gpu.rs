@@ -36,15 +36,16 @@ impl Gpu {
     ///
     /// # Errors
     ///
-    /// [`Error::Device`] if the GPU lacks a capability that every kernel needs, or the driver fails.
+    /// [`Error::Device`] if the GPU lacks a capability that every kernel needs, or the driver
+    /// fails.
     pub fn open(adapter: &Adapter) -> Result<Self, Error> {
         Ok(Self::of(Device::open(adapter, Checks::default())?))
     }
 
-    /// Opens a GPU with kernels that check every index: slower, for tests. The environment variable
-    /// `PELTON_TEST_GPU` has other ways to run the same tests: words separated by commas of
-    /// `unchecked`, `poisoned` (workgroup memory begins with NaN) and `few-buffers` (a kernel binds at
-    /// most eight).
+    /// Opens a GPU with kernels that check every index: slower, for tests. The environment
+    /// variable `PELTON_TEST_GPU` has other ways to run the same tests: words separated by commas
+    /// of `unchecked`, `poisoned` (workgroup memory begins with NaN) and `few-buffers` (a kernel
+    /// binds at most eight).
     ///
     /// # Errors
     /// As [`open`](Self::open), or if the variable has another word.
@@ -64,16 +65,16 @@ impl Gpu {
         Self { persistent: Mode::Off, ..self }
     }
 
-    /// The same GPU with persistent kernels of this many workgroups wherever their results are right,
-    /// faster or not, for tests. They are for passes of up to so many rows, and have at most `turns` turns
-    /// of a spin. Kernels that wait for feed-forwards in RAM have as many.
+    /// The same GPU with persistent kernels of this many workgroups wherever their results are
+    /// right, faster or not, for tests. They are for passes of up to so many rows, and have at most
+    /// `turns` turns of a spin. Kernels that wait for feed-forwards in RAM have as many.
     #[must_use]
     pub fn with_persistent(self, groups: usize, turns: u32, rows: usize) -> Self {
         Self { persistent: Mode::Forced { groups, turns, rows }, ..self }
     }
 
-    /// The number of passes, of all loads, that were submitted with persistent kernels, or with such that wait for
-    /// feed-forwards in RAM.
+    /// The number of passes, of all loads, that were submitted with persistent kernels, or with
+    /// such that wait for feed-forwards in RAM.
     pub fn persistent_passes(&self) -> u64 {
         self.device.persisted.load(Ordering::Relaxed)
     }
@@ -100,7 +101,8 @@ impl Backend for Gpu {
         needs(&self.device, plan, limits)
     }
 
-    /// The free memory of the largest heap of the GPU's own. `None` where the driver reports no memory.
+    /// The free memory of the largest heap of the GPU's own. `None` where the driver reports no
+    /// memory.
     fn budget(&self) -> Option<u64> {
         self.device.free_memory()
     }

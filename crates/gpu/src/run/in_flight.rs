@@ -44,13 +44,14 @@ pub(crate) struct InFlightPass {
     buffer: usize,
     pub(crate) sample: SampleCall,
     pub(crate) repeat: u32,
-    /// Bytes of its samples and drafted tokens, of the latter alone, of its logits and of its hidden
-    /// states.
+    /// Bytes of its samples and drafted tokens, of the latter alone, of its logits and
+    /// of its hidden states.
     sample_bytes: u64,
     drafted_bytes: u64,
     logits_bytes: u64,
     hidden_bytes: u64,
-    /// Whether persistent kernels ran, or kernels that wait for the host, whose word is still to be read.
+    /// Whether persistent kernels ran, or kernels that wait for the host, whose word
+    /// is still to be read.
     persistent: bool,
     submission: Submission,
     /// Its row, while its draw is awaited.
@@ -69,8 +70,8 @@ pub(crate) struct Recorded {
     pub(crate) logits_bytes: u64,
     /// The hidden states that are kept, and their bytes.
     pub(crate) hidden: Vec<(wgpu::Buffer, u64)>,
-    /// A word of a pass with persistent kernels, or such that wait for the host, and its offset. It is not 0 once a spin has
-    /// run out.
+    /// A word of a pass with persistent kernels, or such that wait for the host, and its offset. It
+    /// is not 0 once a spin has run out.
     pub(crate) dead: Option<(wgpu::Buffer, u64)>,
 }
 
@@ -89,8 +90,8 @@ impl InFlight {
         each.saturating_mul(DEPTH as u64).saturating_add(logits_bytes)
     }
 
-    /// Allocates buffers for up to as many bytes of samples, logits and hidden states of each pass. Another device waits
-    /// for the results if it `hurries`.
+    /// Allocates buffers for up to as many bytes of samples, logits and hidden states of each pass.
+    /// Another device waits for the results if it `hurries`.
     pub(crate) fn new(
         device: &Device,
         [sample_bytes, logits_bytes, hidden_bytes]: [u64; 3],

@@ -220,7 +220,8 @@ pub(crate) fn needs(device: &Device, plan: &Plan, limits: &Limits) -> Result<Nee
     })
 }
 
-/// Bytes of sampling, of rankings, of the results of passes in flight, and of the states with which they can run again.
+/// Bytes of sampling, of rankings, of the results of passes in flight, and of the states with
+/// which they can run again.
 fn results_bytes(plan: &Plan, limits: &Limits) -> Result<u64, Error> {
     let width = plan.output_width();
     let (sampling, samples) = sample::bytes(width, limits.tokens, limits.wants, limits.bias)?;
@@ -243,7 +244,8 @@ fn host_bytes(plan: &Plan, limits: &Limits) -> u64 {
     }
 }
 
-/// Bytes of the values that go to the host in the middle of a decoding pass, and of those that come back.
+/// Bytes of the values that go to the host in the middle of a decoding pass, and of
+/// those that come back.
 pub(crate) fn hop_bytes(plan: &Plan, limits: &Limits) -> [u64; 2] {
     let bytes = |of: fn(&HostPart) -> BufferId| {
         let widths = plan.host.iter().map(|part| plan.buffer(of(part)).width);

@@ -76,8 +76,8 @@ impl Bench {
         Self { device }
     }
 
-    /// Uploads the operands of a product: the matrix in the format of a file, and `shape.batch` rows
-    /// of activations, which are rounded to f16.
+    /// Uploads the operands of a product: the matrix in the format of a file, and `shape.batch`
+    /// rows of activations, which are rounded to f16.
     pub fn product(
         &self,
         shape: &MatrixShape,

@@ -16,19 +16,21 @@ use crate::{
     },
 };
 
-/// Bytes that go up to the GPU: a feed-forward network of 8 billion parameters has as many in 4 bits.
+/// Bytes that go up to the GPU: a feed-forward network of 8 billion parameters has as many in 4
+/// bits.
 const BYTES: usize = 128 << 20;
 /// Bytes of a row of 4,096 values.
 const ROW: usize = 16 << 10;
 /// Threads that pack weights for the GPU at most.
 const THREADS: usize = 16;
-/// Seconds of a step of a model beyond those of an empty dispatch that waits for the one before: its loads begin and end. An
-/// H100 has 1.8 and 1.9 µs for an 8B in Q4_0 and Q8_0, 0.9 for a 1B and 1.7 for a 30B-A3B. Their weights count as read at the
-/// rate of a kernel that only reads.
+/// Seconds of a step of a model beyond those of an empty dispatch that waits for the one before:
+/// its loads begin and end. An H100 has 1.8 and 1.9 µs for an 8B in Q4_0 and Q8_0, 0.9 for a 1B and
+/// 1.7 for a 30B-A3B. Their weights count as read at the rate of a kernel that only reads.
 const RAMP: f64 = 1.7e-6;
-/// Seconds of a hop next to an empty round trip, which takes 40 µs: the GPU's part waits for its commands, and the CPU's
-/// threads start. An estimate: five models with 10 to 48 feed-forwards in RAM had hops of 110 to 167 µs next to an H100, 130
-/// in the middle. Their reads and steps are not in it.
+/// Seconds of a hop next to an empty round trip, which takes 40 µs: the GPU's part waits for
+/// its commands, and the CPU's threads start. An estimate: five models with 10 to 48
+/// feed-forwards in RAM had hops of 110 to 167 µs next to an H100, 130 in the middle. Their
+/// reads and steps are not in it.
 const HOP: f64 = 90e-6;
 
 /// Measures all rates.
@@ -47,7 +49,8 @@ pub(super) fn measure(device: &Arc<Device>) -> Result<Rates, Error> {
     })
 }
 
-/// Operations in a second of a product of 8 billion parameters' feed-forward network, on matrix cores.
+/// Operations in a second of a product of 8 billion parameters' feed-forward
+/// network, on matrix cores.
 fn multiply(device: &Arc<Device>) -> Result<f64, Error> {
     const SHAPE: MatrixShape =
         MatrixShape { dtype: DType::Q4_0, rows: 14_336, k: 4096, batch: 2048 };

@@ -56,8 +56,8 @@ fn lines(plan: &Plan, id: WeightId) -> Option<InputMajorLayout> {
     input_major_layout_of(plan.weight(id))
 }
 
-/// The matrices in input-major order that a step multiplies together: up to three, of a gate and its value both
-/// or none.
+/// The matrices in input-major order that a step multiplies together: up to three, of a gate and
+/// its value both or none.
 pub(crate) fn groups_of(plan: &Plan, op: &Op) -> Vec<Vec<WeightId>> {
     let linears: Vec<&Linear> = match op {
         Op::Linear(linear) | Op::LinearAdd(linear) => vec![linear],

@@ -1,10 +1,11 @@
-//! Matrices of Q8_0 in input-major order, of which a product reads the live inputs alone. A code is 16 times its upper
-//! half, a signed number, plus its lower half, and the halves lie apart.
+//! Matrices of Q8_0 in input-major order, of which a product reads the live inputs alone. A code is
+//! 16 times its upper half, a signed number, plus its lower half, and the halves lie apart.
 //!
-//! The outputs are cut into *tiles* of [`OUTPUTS`]. A *line* has the halves of the codes of one input for the
-//! outputs of a tile, 256 bytes in a row. Lane `l` of 32 has [`WORDS`] words of it, with the
-//! outputs `32 a + l` of the tile, so that the sums of the lanes leave side by side. Codes and scales are
-//! those of the file. In the buffer of a matrix follow each other, padded with zeros to whole tiles:
+//! The outputs are cut into *tiles* of [`OUTPUTS`]. A *line* has the halves of the codes of one
+//! input for the outputs of a tile, 256 bytes in a row. Lane `l` of 32 has [`WORDS`] words of it,
+//! with the outputs `32 a + l` of the tile, so that the sums of the lanes leave side by side.
+//! Codes and scales are those of the file. In the buffer of a matrix follow each other, padded
+//! with zeros to whole tiles:
 //!
 //! | section | content |
 //! |---|---|

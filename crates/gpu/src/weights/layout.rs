@@ -1,8 +1,9 @@
 //! The layout of weights on the GPU: codes and scales in separate planes, so that adjacent lanes of
 //! a subgroup read adjacent vectors, of 16 bytes if the format has as many.
 //!
-//! A *unit* is the vector that one lane decodes at a time: 16 bytes of a row of floats, or 32 weights
-//! of a row in blocks. Unit `u` of row `n` has the index `i = n · units + u` in every plane:
+//! A *unit* is the vector that one lane decodes at a time: 16 bytes of a row of floats,
+//! or 32 weights of a row in blocks. Unit `u` of row `n` has the index
+//! `i = n · units + u` in every plane:
 //!
 //! | plane | F32, F16, BF16 | 4 bits (Q4, Q5, Q6_K, IQ4, MXFP4) | 8 bits (Q8_0) | 2 bits (Q2_K, Q3_K) |
 //! |---|---|---|---|---|
@@ -97,8 +98,8 @@ impl Layout {
         Self { dtype, unit, low, high, sub, d, d_units, joined: false }
     }
 
-    /// The same planes; with `joins` those of a format with several are one buffer, which begins with
-    /// the places of `low`, `d`, `sub`, `high` and the codebook in words.
+    /// The same planes; with `joins` those of a format with several are one buffer, which begins
+    /// with the places of `low`, `d`, `sub`, `high` and the codebook in words.
     pub(crate) const fn joined(self, joins: bool) -> Self {
         Self { joined: joins && self.blocks(), ..self }
     }

@@ -4,8 +4,8 @@ use std::{num::NonZero, ops::Range};
 
 use crate::weights::layout::Layout;
 
-/// A matrix, in shards of whole rows if it is larger than a binding; of several matrices a shard has
-/// whole ones.
+/// A matrix, in shards of whole rows if it is larger than a binding; of several matrices a
+/// shard has whole ones.
 #[derive(Debug)]
 pub(crate) struct Matrix {
     pub(crate) layout: Layout,

@@ -1,8 +1,8 @@
 //! Weights on the GPU: their layout in planes or in lines, and their upload.
 //!
 //! Threads repack blocks into a ring of staging buffers while the GPU empties the others. The
-//! file's map is read once. The GPU holds one copy of each weight, and of marked ones a second in another order. A
-//! matrix whose planes exceed a binding is cut into shards by rows.
+//! file's map is read once. The GPU holds one copy of each weight, and of marked ones a second in
+//! another order. A matrix whose planes exceed a binding is cut into shards by rows.
 
 mod input_major;
 mod input_major_layout;

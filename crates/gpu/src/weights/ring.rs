@@ -1,8 +1,9 @@
-//! The way of weights to the GPU: threads repack rows into staging buffers, from which the GPU copies.
+//! The way of weights to the GPU: threads repack rows into staging buffers, from
+//! which the GPU copies.
 //!
-//! A thread packs a block of rows that its cache holds and copies it to the staging buffer, whose memory may combine
-//! writes and must not be read. Several buffers are filled at the same time, so no thread waits for the last one of a
-//! buffer.
+//! A thread packs a block of rows that its cache holds and copies it to the staging buffer, whose
+//! memory may combine writes and must not be read. Several buffers are filled at the same time, so
+//! no thread waits for the last one of a buffer.
 
 use std::{
     collections::VecDeque,
@@ -28,8 +29,8 @@ pub(super) const STAGING: usize = 32 << 20;
 const STAGES: usize = 4;
 /// Bytes of the staging buffers.
 pub(crate) const STAGING_BYTES: u64 = (STAGES * STAGING) as u64;
-/// Rows of a matrix are divided among threads in multiples of this, so that the parts of all planes have the alignment
-/// of mappings.
+/// Rows of a matrix are divided among threads in multiples of this, so that the parts of all planes
+/// have the alignment of mappings.
 const ROWS: usize = 8;
 /// The most threads that pack weights: fewer fill the memory's channels.
 const THREADS: usize = 16;

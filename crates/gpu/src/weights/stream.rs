@@ -1,4 +1,5 @@
-//! Weights that stay in the host's memory and are streamed to the GPU: the places that they share there, and their way.
+//! Weights that stay in the host's memory and are streamed to the GPU: the places that they share
+//! there, and their way.
 
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use crate::{
     },
 };
 
-/// Sets of places. Parts of the host take turns, so that the copies of one do not wait for the products of the one
-/// before it.
+/// Sets of places. Parts of the host take turns, so that the copies of one do not wait for the
+/// products of the one before it.
 const SETS: usize = 2;
 
 /// A matrix that lies in a place.
@@ -86,7 +87,8 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// The stream of a plan, by the `matrix` in whose place each weight comes; `None` of those that are resident.
+    /// The stream of a plan, by the `matrix` in whose place each weight comes; `None` of
+    /// those that are resident.
     pub(super) fn new<'m>(
         device: &Device,
         plan: &Plan,
@@ -126,8 +128,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Submits the copies of the weights of a part, the parts in their order. Meanwhile weights of later parts are
-    /// packed.
+    /// Submits the copies of the weights of a part, the parts in their order. Meanwhile weights of
+    /// later parts are packed.
     pub(crate) fn part(&mut self, device: &Device, part: usize) -> Result<(), Error> {
         let Some(&end) = self.ends.get(part) else { return Ok(()) };
         while self.filled - self.ring.filling() < end {

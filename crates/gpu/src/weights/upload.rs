@@ -36,8 +36,9 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    /// Repacks and uploads every weight that no loaded plan of the checkpoint has: of a fused tensor its
-    /// own rows. Those of the host have places without content, and a stream to them. `progress` is called with the uploaded bytes of the file and the total of bytes.
+    /// Repacks and uploads every weight that no loaded plan of the checkpoint has: of a fused
+    /// tensor its own rows. Those of the host have places without content, and a stream to them.
+    /// `progress` is called with the uploaded bytes of the file and the total of bytes.
     pub(crate) fn load(
         device: &Device,
         plan: &Plan,

@@ -157,8 +157,8 @@ impl Builder<'_> {
         v
     }
 
-    /// The norm of rotated heads, by the key `attention.qk_norm`. Without the key models of 128 experts have
-    /// none: GGUF has no such key.
+    /// The norm of rotated heads, by the key `attention.qk_norm`. Without the key models of 128
+    /// experts have none: GGUF has no such key.
     fn bare_after_rope(&self) -> Result<Option<Norm>, Error> {
         if self.arch.qk_norm != QkNorm::BareAfterRope {
             return Ok(None);

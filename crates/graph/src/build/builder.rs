@@ -127,8 +127,8 @@ impl<'a> Builder<'a> {
         self.step(Op::Add, &[x, o], &[x]);
     }
 
-    /// Copies `count` groups of `width` elements from `offset` and then every `stride` elements of a
-    /// row to the places `to` of another.
+    /// Copies `count` groups of `width` elements from `offset` and then every `stride` elements of
+    /// a row to the places `to` of another.
     pub(super) fn copy(
         &mut self,
         [from, to]: [BufferId; 2],

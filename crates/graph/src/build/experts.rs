@@ -93,7 +93,8 @@ impl Builder<'_> {
         let has_bias = self.has("ffn_down_exps.bias");
         let name = "expert_gating_func";
         let scores = match keys.opt_nonzero(name, MAX_SIZE)? {
-            // a bias of the choice came with DeepSeek V3's sigmoid; files of its architecture need not tell
+            // a bias of the choice came with DeepSeek V3's sigmoid; files of its
+            // architecture need not tell
             None if self.has("exp_probs_b.bias") => Scores::Sigmoid,
             None => moe.scores,
             Some(1) => Scores::Softmax,
@@ -219,9 +220,9 @@ impl Builder<'_> {
         Ok(ExpertLinear { weight, bias, used })
     }
 
-    /// Multiplies the results of experts by `part.scale` `[experts]`, where the file has that, as next
-    /// to NVFP4 weights. It is no factor of biases: files with both are refused, as the tensor is
-    /// left unused.
+    /// Multiplies the results of experts by `part.scale` `[experts]`, where the file has that, as
+    /// next to NVFP4 weights. It is no factor of biases: files with both are refused, as the
+    /// tensor is left unused.
     fn expert_scale(
         &mut self,
         part: &str,

@@ -58,10 +58,11 @@ pub struct BuildOptions {
     /// tables of rotary frequencies (LongRoPE) has that of short contexts if it suffices, and the
     /// plan's context ends where it does.
     pub context: Option<usize>,
-    /// The pooling of embeddings in place of the file's, or of a language model's logits; `None` for
-    /// what the file says.
+    /// The pooling of embeddings in place of the file's, or of a language model's logits; `None`
+    /// for what the file says.
     pub pooling: Option<PoolingType>,
-    /// Whether passes can keep the hidden states of their rows ([`Plan::exit`]), of a language model.
+    /// Whether passes can keep the hidden states of their rows ([`Plan::exit`]), of a language
+    /// model.
     pub hidden: bool,
 }
 

@@ -9,8 +9,9 @@ use crate::{Error, Linear, Op};
 const TABLE: &str = "token_embd.weight";
 
 impl Builder<'_> {
-    /// The steps of the head in layer `index`: `x = eh_proj · [enorm(embedding); hnorm(hidden)]`, the
-    /// layer, its last norm, and the logits. Tables that the head does not have are the model's.
+    /// The steps of the head in layer `index`:
+    /// `x = eh_proj · [enorm(embedding); hnorm(hidden)]`, the layer, its last norm, and the
+    /// logits. Tables that the head does not have are the model's.
     ///
     /// The order of the halves of `eh_proj` is that of published files. The hidden state of the
     /// model, and of the head itself, is the one after the last norm. Both are as in llama.cpp's

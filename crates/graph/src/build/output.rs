@@ -225,8 +225,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The linears that follow pooling (`dense_2`, `dense_3`), and the norm of the embedding of a text
-    /// to length 1.
+    /// The linears that follow pooling (`dense_2`, `dense_3`), and the norm of the embedding
+    /// of a text to length 1.
     fn dense_layers(&mut self, pooling: PoolingType, pooled: BufferId) -> Result<BufferId, Error> {
         let mut y = pooled;
         for (part, name) in [("dense_2", "dense_2"), ("dense_3", "dense_3")] {

@@ -154,8 +154,8 @@ impl Shapes {
         Ok(shapes)
     }
 
-    /// Checks that the bytes of the caches of one sequence of the whole context, the largest product
-    /// of keys, do not overflow.
+    /// Checks that the bytes of the caches of one sequence of the whole context, the largest
+    /// product of keys, do not overflow.
     fn check_cache_size(&self, keys: &Keys<'_>) -> Result<(), Error> {
         let bytes = self.caches.iter().try_fold(0usize, |sum, cache| {
             let elements = cache.heads.checked_mul(cache.key_dim + cache.value_dim())?;

@@ -105,8 +105,8 @@ impl<'a> Tensors<'a> {
         Ok(Linear { weight, bias })
     }
 
-    /// The linear of some rows of the matrix `name.weight` `[part.of, row_len]` and, if the file has
-    /// it, of the same elements of `name.bias`.
+    /// The linear of some rows of the matrix `name.weight` `[part.of, row_len]` and, if the file
+    /// has it, of the same elements of `name.bias`.
     pub(super) fn linear_part(
         &mut self,
         name: &str,

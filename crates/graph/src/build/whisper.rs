@@ -1,8 +1,8 @@
-//! Whisper (arXiv 2212.04356): an encoder of log-mel frames, and a decoder of tokens that attends to an
-//! encoded window.
+//! Whisper (arXiv 2212.04356): an encoder of log-mel frames, and a decoder of tokens that attends
+//! to an encoded window.
 //!
-//! The names of tensors are those of OpenAI's files. A convolution of three taps is a product with the
-//! rows of its inputs side by side, so the features of a position hold the frames of three
+//! The names of tensors are those of OpenAI's files. A convolution of three taps is a product with
+//! the rows of its inputs side by side, so the features of a position hold the frames of three
 //! neighbourhoods. The first convolution runs for each of them, and the second one reads the three
 //! results. Positions recompute what they share, which is less than 1 % of the encoder's work.
 
@@ -71,8 +71,8 @@ impl Stack {
 /// Builds the plan of a Whisper model, for at most `context` tokens.
 ///
 /// A pass of the encoder keeps the states after its last norm if `keeps_states` is set. Otherwise,
-/// if the file names the heads that follow the audio, it keeps their keys `[heads, head_dim]`, and a
-/// pass of tokens their queries.
+/// if the file names the heads that follow the audio, it keeps their keys `[heads, head_dim]`, and
+/// a pass of tokens their queries.
 pub(super) fn build(
     checkpoint: &Checkpoint,
     keys: Keys<'_>,
@@ -150,7 +150,8 @@ fn alignment_heads(keys: &Keys<'_>, decoder: &Stack) -> Result<Vec<Head>, Error>
 }
 
 impl Builder<'_> {
-    /// The steps of the encoder: convolutions, layers, and the keys and values of all decoder layers.
+    /// The steps of the encoder: convolutions, layers, and the keys and values of all decoder
+    /// layers.
     fn encoder(
         &mut self,
         encoder: &Stack,
@@ -196,8 +197,8 @@ impl Builder<'_> {
 
     /// Both convolutions with their activations: the residual stream, and the features.
     ///
-    /// The features of a position are three neighbourhoods `[mels, taps]` of frames, and a last element
-    /// that is 0 where the first neighbourhood lies outside of the window and 1 otherwise.
+    /// The features of a position are three neighbourhoods `[mels, taps]` of frames, and a last
+    /// element that is 0 where the first neighbourhood lies outside of the window and 1 otherwise.
     fn convolutions(&mut self, mels: usize) -> Result<(BufferId, BufferId), Error> {
         let width = self.sizes.hidden;
         let unfolded = TAPS * mels;
@@ -304,8 +305,8 @@ impl Builder<'_> {
         self.add_linear(&format!("{block}.mlp.2"), h)
     }
 
-    /// Copies the heads of a layer that follow the audio from its queries or keys to a buffer of all
-    /// such heads `[heads, head_dim]`, in the order of `heads`.
+    /// Copies the heads of a layer that follow the audio from its queries or keys to a buffer of
+    /// all such heads `[heads, head_dim]`, in the order of `heads`.
     fn gather_heads(
         &mut self,
         heads: &[Head],

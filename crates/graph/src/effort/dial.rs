@@ -4,9 +4,9 @@ use std::fmt;
 
 use pelton_quant::DType;
 
-/// The fraction of its inputs that a row multiplies with the [marked](crate::Weight::marked) matrices,
-/// above 0 and at most 1, the whole product. It is a mean over the rows of a text: an input is
-/// multiplied where its score exceeds the matrix's threshold for the effort
+/// The fraction of its inputs that a row multiplies with the [marked](crate::Weight::marked)
+/// matrices, above 0 and at most 1, the whole product. It is a mean over the rows of a text: an
+/// input is multiplied where its score exceeds the matrix's threshold for the effort
 /// ([`EffortCurve`](crate::EffortCurve)).
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 pub struct Effort(f64);
@@ -64,14 +64,14 @@ impl fmt::Display for Effort {
     }
 }
 
-/// The parts of a product that a row of an effort below 1 leaves out. They follow from the format of the weights
-/// alone, and a backend [has the form or not](crate::Backend::has_effort).
+/// The parts of a product that a row of an effort below 1 leaves out. They follow from the format
+/// of the weights alone, and a backend [has the form or not](crate::Backend::has_effort).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EffortForm {
     /// Inputs, or the lower halves of their codes, of weights in Q8_0.
     Nested,
-    /// Single weights, sorted within buckets of outputs ([`pack_buckets`](pelton_quant::pack_buckets)), of weights in
-    /// F16, BF16 and F32.
+    /// Single weights, sorted within buckets of outputs
+    /// ([`pack_buckets`](pelton_quant::pack_buckets)), of weights in F16, BF16 and F32.
     Bucket,
 }
 
@@ -89,8 +89,8 @@ impl EffortForm {
     }
 }
 
-/// In [`EffortForm::Nested`] the ratio of the scores at which an input and at which the lower half of its
-/// codes are worth the same bytes: the lower half changes a result by so much less.
+/// In [`EffortForm::Nested`] the ratio of the scores at which an input and at which the lower half
+/// of its codes are worth the same bytes: the lower half changes a result by so much less.
 pub const LOWER_HALF: f32 = 9.2;
 
 #[cfg(test)]

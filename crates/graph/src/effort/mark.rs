@@ -103,8 +103,8 @@ impl Plan {
         self.marks.ranks < BUCKET && self.has_form(EffortForm::Bucket)
     }
 
-    /// The mean share of the weights of a step's marked matrices that rows of these efforts multiply. 1
-    /// without such matrices or rows.
+    /// The mean share of the weights of a step's marked matrices that rows of these efforts
+    /// multiply. 1 without such matrices or rows.
     pub fn live_share(&self, step: &Step, efforts: &[Effort]) -> f64 {
         match step.op.weights().iter().any(|id| self.weight(*id).marked) && !efforts.is_empty() {
             true => efforts.iter().map(|one| one.fraction()).sum::<f64>() / efforts.len() as f64,
@@ -112,8 +112,8 @@ impl Plan {
         }
     }
 
-    /// Bytes of a marked matrix that a row reads if it multiplies the share `live` of its weights. Scales
-    /// are read whole.
+    /// Bytes of a marked matrix that a row reads if it multiplies the share `live` of its weights.
+    /// Scales are read whole.
     pub fn live_bytes(&self, id: WeightId, live: f64) -> usize {
         let weight = self.weight(id);
         let all = weight.dtype.bytes_of(weight.len()).unwrap_or(0);

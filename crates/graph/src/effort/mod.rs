@@ -1,5 +1,6 @@
-//! Effort: how much of its inputs a row multiplies, and what it leaves out of a matrix, by `dial.rs`; of which
-//! matrices, by `mark.rs`. A `table.rs` has the scores (`scores.rs`) whose quantiles are the thresholds of live inputs.
+//! Effort: how much of its inputs a row multiplies, and what it leaves out of a matrix, by
+//! `dial.rs`; of which matrices, by `mark.rs`. A `table.rs` has the scores (`scores.rs`) whose
+//! quantiles are the thresholds of live inputs.
 
 mod dial;
 mod mark;

@@ -1,5 +1,5 @@
-//! The scores of a matrix's inputs, |x|·‖W‖: their distribution on a text, and the thresholds of live
-//! inputs that follow from it.
+//! The scores of a matrix's inputs, |x|·‖W‖: their distribution on a text, and the thresholds of
+//! live inputs that follow from it.
 
 use super::dial::LOWER_HALF;
 
@@ -48,8 +48,8 @@ impl InputScores {
         (low as f64 + (score - low_score) / (high - low_score)) / (Self::COUNT - 1) as f64
     }
 
-    /// The score above which a fraction of all halves of codes is, where a lower half counts if the score is
-    /// [`LOWER_HALF`] times as great.
+    /// The score above which a fraction of all halves of codes is, where a lower half counts if the
+    /// score is [`LOWER_HALF`] times as great.
     pub fn threshold(&self, fraction: f64) -> f32 {
         let live = |threshold: f64| {
             let lower = threshold * f64::from(LOWER_HALF);
@@ -68,8 +68,8 @@ impl InputScores {
     }
 }
 
-/// Counts of scores by size, of which [`InputScores`] are the quantiles. They do not depend on the order in
-/// which scores are added.
+/// Counts of scores by size, of which [`InputScores`] are the quantiles. They do not depend on the
+/// order in which scores are added.
 #[derive(Clone, Debug)]
 pub struct ScoreCounts {
     counts: Vec<u64>,
@@ -84,8 +84,8 @@ impl Default for ScoreCounts {
 }
 
 impl ScoreCounts {
-    /// Adds the scores of a row `x` `[cols]`, by the norms `[cols]` of the columns. InputScores that are not
-    /// finite are left out.
+    /// Adds the scores of a row `x` `[cols]`, by the norms `[cols]` of the columns. InputScores
+    /// that are not finite are left out.
     pub fn add(&mut self, x: &[f32], norms: &[f32]) {
         for (x, norm) in x.iter().zip(norms) {
             let score = (x * norm).abs();

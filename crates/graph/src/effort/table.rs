@@ -18,8 +18,8 @@ pub struct MatrixScores {
     pub scores: InputScores,
 }
 
-/// The calibration of a model: the scores of its matrices in [`EffortForm::Nested`], by which the thresholds of
-/// live inputs are chosen.
+/// The calibration of a model: the scores of its matrices in [`EffortForm::Nested`], by which the
+/// thresholds of live inputs are chosen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EffortTable(Vec<MatrixScores>);
 
@@ -80,12 +80,12 @@ impl EffortCurve {
         Self { thresholds: std::array::from_fn(|i| scores.threshold(fraction(i))) }
     }
 
-    /// The least score, by its bits, of the inputs that are live at an effort: the next above the threshold. An
-    /// input is live if its score exceeds that or is NaN. All inputs are live at 0.
+    /// The least score, by its bits, of the inputs that are live at an effort: the next above the
+    /// threshold. An input is live if its score exceeds that or is NaN. All inputs are live at 0.
     ///
-    /// A score is the magnitude of the f32 product of the input and the norm of its weights. A lower half of
-    /// its codes is live if that score times the f32 nearest to 1 / [`LOWER_HALF`](crate::LOWER_HALF)
-    /// is as great.
+    /// A score is the magnitude of the f32 product of the input and the norm of its weights. A
+    /// lower half of its codes is live if that score times the f32 nearest to 1 /
+    /// [`LOWER_HALF`](crate::LOWER_HALF) is as great.
     pub fn least(&self, effort: Effort) -> u32 {
         if effort.is_full() {
             return 0;

@@ -22,8 +22,9 @@ pub enum Mask {
         /// Twice the greatest distance; `None` for all positions.
         window: Option<usize>,
     },
-    /// The positions `0 .. positions` of an encoded window, whatever `p` is. A pass of the
-    /// [encoder](crate::Encoder) stores them: an earlier one, or the rows of the window in this one.
+    /// The positions `0 .. positions` of an encoded window, whatever `p` is. A pass
+    /// of the [encoder](crate::Encoder) stores them: an earlier one, or the rows of
+    /// the window in this one.
     Window {
         /// Number of positions.
         positions: usize,

@@ -108,7 +108,8 @@ pub enum Op {
     /// `x ids → y`: `y[s] = weight[ids[s]] · x[s] + bias[ids[s]]` for each chosen expert `s`; `x`
     /// has one row for all of them or `[used, inputs]`.
     ExpertLinear(ExpertLinear),
-    /// `x ids → x`, in place: `x[s] · factors[ids[s]]` for each chosen expert `s` of `[used, width]`.
+    /// `x ids → x`, in place: `x[s] · factors[ids[s]]` for each chosen expert `s` of
+    /// `[used, width]`.
     ExpertScale {
         /// The factor of each expert `[experts]`.
         factors: WeightId,

@@ -108,7 +108,8 @@ pub(crate) fn run(executable: &mut dyn Executable, plan: &Plan) -> Runs {
     Runs(results)
 }
 
-/// A function that is called after a submission, with the number of the pass. Its error is that of the pass.
+/// A function that is called after a submission, with the number of the pass. Its error
+/// is that of the pass.
 pub(crate) type Hook = Box<dyn FnMut(usize) -> Result<(), Error> + Send>;
 
 /// A CPU each of whose executables has a hook of its own.

@@ -43,8 +43,8 @@ pub(crate) struct Args {
     /// Measure speculation: decoding with it next to decoding without it
     #[arg(long, conflicts_with_all = ["streams", "depth"])]
     pub(super) speculation: bool,
-    /// Decode at each of these efforts, separated by commas, in turn: each run has all of them. They stand in
-    /// place of the level of the load, whose keys hold
+    /// Decode at each of these efforts, separated by commas, in turn: each run has all of them.
+    /// They stand in place of the level of the load, whose keys hold
     #[arg(long, value_name = "E", value_delimiter = ',', 
           conflicts_with_all = ["streams", "speculation"])]
     pub(super) efforts: Option<Vec<EffortLevel>>,

@@ -60,8 +60,8 @@ struct Drafts {
     accepted: u64,
 }
 
-/// The prompt and the options of a run: tokens drawn at temperature 1, which a model with random weights, or after
-/// a random prompt, draws from nearly its whole vocabulary.
+/// The prompt and the options of a run: tokens drawn at temperature 1, which a model with random
+/// weights, or after a random prompt, draws from nearly its whole vocabulary.
 fn request(args: &Args, seed: u64, vocab: usize) -> Result<(Vec<u32>, GenerateOptions)> {
     let prompt = super::args::one_length("-p", args.prompt.as_deref(), 64)?;
     let tokens = super::args::one_length("-n", args.tokens.as_deref(), 128)?;

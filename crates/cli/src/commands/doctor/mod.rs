@@ -26,7 +26,8 @@ pub(crate) struct Args {
     /// Write one JSON object
     #[arg(long)]
     json: bool,
-    /// Try the built-in model on auto (a GPU if there is one), cpu, gpu, or gpu:N of `pelton devices`
+    /// Try the built-in model on auto (a GPU if there is one), cpu, gpu, or gpu:N of
+    /// `pelton devices`
     #[arg(long, value_name = "DEVICE", default_value_t)]
     device: Device,
 }

@@ -33,7 +33,8 @@ pub(crate) struct Args {
     /// The memory that streams may take, with a suffix K, M or G; by default that of the device
     #[arg(long, value_name = "SIZE")]
     pub(super) memory: Option<KvMemory>,
-    /// Measure the rates of the device again, by which the speed is predicted. They are measured once and kept
+    /// Measure the rates of the device again, by which the speed is predicted. They are
+    /// measured once and kept
     #[arg(long, conflicts_with = "read")]
     pub(super) measure: bool,
     /// State how fast the device reads memory

@@ -1,5 +1,5 @@
-//! `pelton plan`: the memory and the speed of a model with many streams, from its shapes and the rates of a
-//! device.
+//! `pelton plan`: the memory and the speed of a model with many streams, from its shapes and
+//! the rates of a device.
 
 mod args;
 
@@ -125,8 +125,8 @@ fn stated(args: &Args) -> Result<Option<Rates>> {
     Ok(Some(Rates { multiply, step, ..Rates::reading(read * 1e9) }))
 }
 
-/// The rates of the device, which are measured where they are not known: those of its products by passes over the model,
-/// which is loaded for them.
+/// The rates of the device, which are measured where they are not known: those of its products by
+/// passes over the model, which is loaded for them.
 fn measured(loader: &Loader<'_>, args: &Args, plan: &Plan) -> Result<Rates> {
     let engine = loader.engine()?;
     if args.measure || !engine.unmeasured().is_empty() {

@@ -84,7 +84,8 @@ impl Answer {
         object
     }
 
-    /// A line for each token with log-probabilities: its text, its own, and the likeliest tokens with theirs.
+    /// A line for each token with log-probabilities: its text, its own, and the
+    /// likeliest tokens with theirs.
     pub(super) fn write_log_probs_if_any(
         &self,
         out: &mut impl Write,

@@ -42,7 +42,8 @@ pub(super) struct Item {
 /// The next text: `None` at the end, or if the argument is false and there is none yet.
 pub(super) type Next<'a> = dyn FnMut(bool) -> Result<Option<Item>> + 'a;
 
-/// Generates texts together, and writes them in their order. A bar shows how many of `count` texts are done.
+/// Generates texts together, and writes them in their order. A bar shows how many of
+/// `count` texts are done.
 pub(super) fn run(
     model: &Model,
     next: &mut Next<'_>,

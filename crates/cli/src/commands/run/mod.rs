@@ -49,8 +49,8 @@ use crate::{
                   process at once."
 )]
 pub(crate) struct Args {
-    /// A model: a file, a directory, or a name such as qwen3:0.6b (or nothing for the built-in one); and the text
-    /// to answer or continue
+    /// A model: a file, a directory, or a name such as qwen3:0.6b (or nothing for the built-in
+    /// one); and the text to answer or continue
     #[arg(required_unless_present_any = ["prompts", "model", "prompt", "file"], num_args = 1..=2,
         value_names = ["MODEL", "PROMPT"])]
     words: Vec<String>,
@@ -93,8 +93,8 @@ pub(crate) struct Args {
     /// Generate N texts for each prompt, together; their seeds follow each other
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     samples: u32,
-    /// Answer each line of this file, or of standard input (-) as it comes: write a JSON object a line,
-    /// in the order of the prompts
+    /// Answer each line of this file, or of standard input (-) as it comes: write a JSON object a
+    /// line, in the order of the prompts
     #[arg(long, value_name = "FILE")]
     prompts: Option<PathBuf>,
     /// Generate at most N texts at the same time
@@ -137,8 +137,8 @@ impl Args {
         })
     }
 
-    /// The chat that a model without a prompt starts on a terminal. The pattern names all options, so
-    /// that a new one is either handed over or refused.
+    /// The chat that a model without a prompt starts on a terminal. The pattern names all options,
+    /// so that a new one is either handed over or refused.
     fn into_chat(self, model: &str) -> Result<chat_command::Args> {
         let Self {
             words: _,

@@ -8,7 +8,8 @@ use clap::{
     error::{ContextKind, ErrorKind},
 };
 
-/// The words of the command line that a file stands for. Errors name the file, and the line and the key in it.
+/// The words of the command line that a file stands for. Errors name the file, and the
+/// line and the key in it.
 pub(super) fn words(file: &Path, command: &Command) -> Result<Vec<OsString>> {
     let named = || format!("the configuration in {}", file.display());
     let text = fs::read_to_string(file).with_context(named)?;
@@ -62,8 +63,8 @@ pub(super) fn words_of(text: &str) -> Result<Vec<(String, Vec<String>)>> {
     Ok(all)
 }
 
-/// Checks the words of a file. The options of one key may need those of another, so a key is at fault only if the whole
-/// is refused, and the key on its own is for the same reason.
+/// Checks the words of a file. The options of one key may need those of another, so a key is at
+/// fault only if the whole is refused, and the key on its own is for the same reason.
 fn check(text: &str, words: &[(String, Vec<String>)], command: &Command) -> Result<()> {
     let parse = |words: &mut dyn Iterator<Item = &String>| {
         let words = words.map(String::as_str);

@@ -24,8 +24,8 @@ pub(super) const STDIN: &str = "-";
                   from a pipe: WAV, or 16-bit samples of\none channel, 16,000 a second."
 )]
 pub(crate) struct Args {
-    /// A speech model, and audio files. A single FILE is heard by the built-in model, which knows synthetic
-    /// speech only
+    /// A speech model, and audio files. A single FILE is heard by the built-in model, which knows
+    /// synthetic speech only
     #[arg(required_unless_present = "stream", value_name = "MODEL|FILE")]
     pub(super) inputs: Vec<OsString>,
     /// The language as a code or an English name; auto hears it from the first 30 seconds
@@ -70,8 +70,8 @@ pub(crate) struct Args {
     /// Do not give the text of a window to the next one
     #[arg(long)]
     pub(super) no_condition: bool,
-    /// Write texts of this grammar alone, such as commands: a file, or the grammar itself. It is GBNF where it has
-    /// ::=, else Lark. Texts begin with a space
+    /// Write texts of this grammar alone, such as commands: a file, or the grammar itself. It is
+    /// GBNF where it has ::=, else Lark. Texts begin with a space
     #[arg(long, value_name = "FILE|GBNF")]
     pub(super) grammar: Option<String>,
     /// Hear the language of each window anew
@@ -80,7 +80,8 @@ pub(crate) struct Args {
     /// The seed of samples
     #[arg(long, value_name = "SEED", default_value = "0")]
     pub(super) seed: u64,
-    /// Transcribe live audio from standard input: -. It is WAV, or 16-bit samples of one channel, 16,000 a second
+    /// Transcribe live audio from standard input: -. It is WAV, or 16-bit samples of one
+    /// channel, 16,000 a second
     #[arg(long, value_name = "-", conflicts_with_all = ["output", "output_file", "vad", "grammar"], value_parser = ["-"])]
     pub(super) stream: Option<String>,
     /// Run on auto (a GPU if there is one), cpu, gpu, or gpu:N of `pelton devices`

@@ -164,7 +164,8 @@ fn load(args: &Args, model: &str) -> Result<SpeechModel> {
     })
 }
 
-/// The observer of a file: it shows progress, and prints text at once where nothing else goes there.
+/// The observer of a file: it shows progress, and prints text at once where nothing else goes
+/// there.
 struct Watch<'a> {
     stop: &'a Flag,
     counter: Counter,

@@ -15,7 +15,8 @@ use crate::{interrupt::Flag, new_file::NewFile, output};
 /// The files of the results of an audio file, one for each format; none for standard output.
 pub(super) type Results = Vec<(Format, PathBuf)>;
 
-/// The results of each file. One that exists, and two of the same name, are refused before the work.
+/// The results of each file. One that exists, and two of the same name, are refused before the
+/// work.
 pub(super) fn results(args: &Args, files: &[OsString]) -> Result<Vec<Results>> {
     let mut all: Vec<Results> = Vec::with_capacity(files.len());
     for (i, file) in files.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! The sums of a page: scores of queries with its keys, and weighted values.
 //!
-//! Keys and values in f16 that only one block of queries reads are multiplied as they are read; others are
-//! unpacked first.
+//! Keys and values in f16 that only one block of queries reads are multiplied as they are read;
+//! others are unpacked first.
 
 use std::ops::Range;
 
@@ -55,7 +55,8 @@ pub(super) struct Products<'a> {
     pub(super) queries: usize,
     /// The queries in [`blocks`], `[key_dim, queries]` each.
     pub(super) x: &'a [f32],
-    /// The scores with the positions of the page, a query's [`CHUNK`] after those of the one before.
+    /// The scores with the positions of the page, a query's [`CHUNK`] after those of the one
+    /// before.
     pub(super) to: &'a mut [f32],
 }
 

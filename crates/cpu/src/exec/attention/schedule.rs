@@ -35,8 +35,8 @@ struct Run {
 /// The tiles of a batch, and the memory that they are computed in.
 pub(in crate::exec) struct Attender {
     runs: Vec<Run>,
-    /// Rows whose pages of encoded windows are the same. They see the same positions, whichever their
-    /// own are, so that the keys and values of a window are unpacked once for all its rows.
+    /// Rows whose pages of encoded windows are the same. They see the same positions, whichever
+    /// their own are, so that the keys and values of a window are unpacked once for all its rows.
     window_runs: Vec<Run>,
     rows_per_tile: usize,
     /// Partial results of few rows `[runs][chunks, rows, heads, partial_len]`.
@@ -105,8 +105,8 @@ impl Attender {
         AlignedBuf::bytes(partial_rows(plan, limits), row).saturating_add(scratch)
     }
 
-    /// Groups the rows of a batch into tiles. Rows of whole sequences may see later positions of the
-    /// batch.
+    /// Groups the rows of a batch into tiles. Rows of whole sequences may see later
+    /// positions of the batch.
     pub(in crate::exec) fn begin(&mut self, batch: &Batch<'_>, plan: &Plan) {
         self.window_runs.clear();
         if let Some(encoder) = plan.encoder {
@@ -220,7 +220,8 @@ impl Attender {
                 }
                 None
             };
-            // a thread takes its next task before it runs one, and prefetches the first keys of the next
+            // a thread takes its next task before it runs one, and prefetches the
+            // first keys of the next
             let mut tasks = std::iter::from_fn(|| find(next.fetch_add(1, Ordering::Relaxed)));
             let mut task = tasks.next();
             while let Some((tile, chunk, first)) = task {

@@ -181,8 +181,8 @@ impl<'a> Tile<'a> {
         }
     }
 
-    /// Computes the partials of a chunk in the scratch, which has the queries. `next` is prefetched at
-    /// its end.
+    /// Computes the partials of a chunk in the scratch, which has the queries. `next` is
+    /// prefetched at its end.
     #[inline(always)]
     fn chunk<S: Simd>(&self, simd: S, chunk: usize, next: Stored<'_>, scratch: &mut Scratch) {
         let (key_dim, value_dim, queries) = (self.key_dim(), self.value_dim(), self.queries());

@@ -9,12 +9,12 @@ use super::tile::Tile;
 use crate::gemm::Output;
 use crate::isa::Isa;
 
-/// Computes the outputs `outputs` of row `row` of a batch with its selection `selection`. Sums are in
-/// the order of inputs and ranks, on every instruction set.
+/// Computes the outputs `outputs` of row `row` of a batch with its selection `selection`. Sums are
+/// in the order of inputs and ranks, on every instruction set.
 ///
 /// # Safety
-/// During the call no other thread writes the selection or accesses the results of `outputs`; it has
-/// been selected for this matrix.
+/// During the call no other thread writes the selection or accesses the results of `outputs`; it
+/// has been selected for this matrix.
 ///
 /// # Panics
 /// If `outputs` reaches beyond the matrix, or begins at no multiple of [`BUCKET_OUTPUTS`].

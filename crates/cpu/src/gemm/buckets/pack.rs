@@ -11,7 +11,8 @@ use pelton_quant::{
 
 use crate::pool::{Pool, SharedMut};
 
-/// Outputs of a tile: 16 words of a rank, to whose multiples a partition between threads is aligned.
+/// Outputs of a tile: 16 words of a rank, to whose multiples a partition between threads is
+/// aligned.
 pub const BUCKET_OUTPUTS: usize = BUCKET * LANES;
 /// Codes of a rank of a tile.
 pub(super) const LANES: usize = 16;
@@ -78,9 +79,9 @@ impl Buckets {
         Some(Self { rows, cols, ranks, codes, means, probes, unit: 1.0 })
     }
 
-    /// Sorts a matrix whose rows lie one after the other, and keeps its first ranks. `None` if the type is
-    /// not [sorted](pelton_quant::can_sort), the rows are no whole buckets, the bytes have another shape,
-    /// or the system refuses the memory.
+    /// Sorts a matrix whose rows lie one after the other, and keeps its first ranks. `None` if the
+    /// type is not [sorted](pelton_quant::can_sort), the rows are no whole buckets, the bytes have
+    /// another shape, or the system refuses the memory.
     pub fn new(
         dtype: DType,
         (rows, cols): (usize, usize),

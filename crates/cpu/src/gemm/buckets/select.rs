@@ -40,8 +40,8 @@ impl Selections {
         entries + threads as u128 * 4 * PROBES as u128
     }
 
-    /// Selects the ranks of the inputs `x` `[cols]` as row `to`: those whose mean product exceeds the
-    /// cutoff of an effort, and all ranks that are kept at effort 1.
+    /// Selects the ranks of the inputs `x` `[cols]` as row `to`: those whose mean product exceeds
+    /// the cutoff of an effort, and all ranks that are kept at effort 1.
     ///
     /// # Safety
     /// No other thread reads or writes row `to`, nor calls this as thread `thread`.
@@ -100,8 +100,8 @@ impl Selections {
     }
 }
 
-/// The magnitude of a product above which a fraction of all is: exactly the one of its rank among the
-/// products with the probes. `None` at effort 1, where no product is left out.
+/// The magnitude of a product above which a fraction of all is: exactly the one of its rank among
+/// the products with the probes. `None` at effort 1, where no product is left out.
 pub(super) fn cutoff(
     matrix: &Buckets,
     x: &[f32],

@@ -1,5 +1,5 @@
-//! Products with sorted buckets compared with arithmetic in f64, selections with a sort, and a test for
-//! each known fault of the program that the idea comes from.
+//! Products with sorted buckets compared with arithmetic in f64, selections with a sort, and a test
+//! for each known fault of the program that the idea comes from.
 
 use pelton_graph::Effort;
 use pelton_quant::{BUCKET, DType, PROBES, bucket_exponent, decode, pack_buckets};
@@ -111,8 +111,8 @@ fn select(matrix: &Buckets, x: &[f32], level: Effort) -> Selections {
 
 const SHAPES: [(usize, usize); 5] = [(16, 1), (272, 33), (512, 300), (1024, 128), (48, 5000)];
 
-/// Also: results repeat over thread counts and instruction sets, which atomics do not; all entries are
-/// multiplied and no more, whatever multiple their number is of; and shapes are any.
+/// Also: results repeat over thread counts and instruction sets, which atomics do not; all entries
+/// are multiplied and no more, whatever multiple their number is of; and shapes are any.
 #[test]
 fn products_of_selected_ranks() {
     let mut random = Random::new(1);

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use super::super::vectors::{Rows, Vectors};
 
-/// The f16 at `offset` of blocks of `block_bytes` bytes: in packed rows a unit of its own, else four
-/// bytes are read, all inside of the block.
+/// The f16 at `offset` of blocks of `block_bytes` bytes: in packed rows a unit of its own, else
+/// four bytes are read, all inside of the block.
 ///
 /// # Safety
 /// `block` is a whole block of at least four bytes, and the instructions of `S` exist.

@@ -177,8 +177,8 @@ impl<S: Vectors, const N: usize> Scales<S, N> {
 
 /// Implements `Format` for packed rows of a type.
 ///
-/// `$fields` gives the fields of the parts, `$vectors` of them, from their `$bytes` bytes a row, and
-/// `$tile` writes scales and minima of the tile with that index.
+/// `$fields` gives the fields of the parts, `$vectors` of them, from their `$bytes` bytes a row,
+/// and `$tile` writes scales and minima of the tile with that index.
 macro_rules! packed_format {
     ($name:ident, $dtype:ident, $coding:ident, bits: $bits:literal, min: $min:literal,
      fields: $bytes:literal, $vectors:literal, |$at:ident| $fields:expr,

@@ -114,7 +114,8 @@ unsafe fn one_row<'l, S: Lines>(
     for (slab, width, first, part) in slabs(task.matrix, outputs.clone()) {
         let sums = &mut sums[..part.len()];
         sums.fill(0.0);
-        // SAFETY: the caller's promise; there are a sum and two integers for each output of the part.
+        // SAFETY: the caller's promise; there are a sum and two integers for each output of the
+        // part.
         unsafe {
             let place = |block: usize| Places::new(BlockAt::new(slab, width, block), inputs(block));
             let runs = part.start / RUN..part.end / RUN;

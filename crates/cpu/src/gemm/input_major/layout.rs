@@ -1,12 +1,12 @@
 //! The places of lines and scales of a matrix in input-major order.
 //!
-//! A matrix is cut into *slabs* of up to 2048 outputs, as many as make the outputs of a thread. The last is padded to
-//! a multiple of 128. A slab is `[blocks of 32 inputs]`. Each has the scales of all outputs, then 32 lines of upper
-//! halves, plus 8, and 32 lines of lower halves.
+//! A matrix is cut into *slabs* of up to 2048 outputs, as many as make the outputs of a thread. The
+//! last is padded to a multiple of 128. A slab is `[blocks of 32 inputs]`. Each has the scales of
+//! all outputs, then 32 lines of upper halves, plus 8, and 32 lines of lower halves.
 //!
-//! A line is made of 64 bytes for each 128 outputs. Byte `16 l + 4 k + i` of them holds outputs `16 k + 4 l + i` and,
-//! in its upper half, that plus 64: four lines interleaved byte by byte in vectors of any width then are the lanes of
-//! neighbouring outputs.
+//! A line is made of 64 bytes for each 128 outputs. Byte `16 l + 4 k + i` of them holds outputs
+//! `16 k + 4 l + i` and, in its upper half, that plus 64: four lines interleaved byte by byte in
+//! vectors of any width then are the lanes of neighbouring outputs.
 
 use memmap2::MmapMut;
 
@@ -17,8 +17,8 @@ pub(super) const SLAB: usize = 2048;
 /// Outputs to whose multiples slabs are padded, and a partition between threads is best aligned.
 pub const OUTPUT_ALIGN: usize = 128;
 
-/// Outputs of a slab of a matrix of `rows` rows whose outputs `threads` threads divide among them, so that a
-/// thread reads whole lines: a multiple of [`OUTPUT_ALIGN`].
+/// Outputs of a slab of a matrix of `rows` rows whose outputs `threads` threads divide among them,
+/// so that a thread reads whole lines: a multiple of [`OUTPUT_ALIGN`].
 pub(super) fn outputs_of_slab(rows: usize, threads: usize) -> usize {
     let of_thread = rows.div_ceil(threads.max(1));
     of_thread.div_ceil(of_thread.div_ceil(SLAB).max(1)).next_multiple_of(OUTPUT_ALIGN)

@@ -29,14 +29,16 @@ pub(super) trait Lines: Vectors {
         // SAFETY: the caller's promise.
         unsafe { add_interleaved::<Self>(lines, x, sums) }
     }
-    /// The sums in 32 bits: vector `4 h + k` holds those of half `h` of the bytes `16 l + 4 k + i` of lines.
+    /// The sums in 32 bits: vector `4 h + k` holds those of half `h` of the bytes
+    /// `16 l + 4 k + i` of lines.
     #[inline(always)]
     unsafe fn widen_nibbles(sums: [Self::I; 8]) -> [Self::I; 8] {
         sums
     }
 }
 
-/// Adds the products of four activations with the halves of the bytes of four lines to sums of 32 bits.
+/// Adds the products of four activations with the halves of the bytes of four lines to sums of 32
+/// bits.
 ///
 /// # Safety
 /// The instructions of `S` exist.

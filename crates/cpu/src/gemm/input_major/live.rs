@@ -12,13 +12,15 @@ use super::select::{OF_LOWER, mask};
 use crate::isa::Isa;
 use crate::simd::{Body, Simd, dispatch};
 
-/// The live inputs of a block of 32, in groups of four: those whose lower halves are live too come first.
+/// The live inputs of a block of 32, in groups of four: those whose lower halves are
+/// live too come first.
 #[derive(Clone, Copy, Debug, Zeroable)]
 #[repr(C, align(64))]
 pub(super) struct LiveBlock {
     /// The codes of the live inputs.
     pub(super) codes: [i8; BLOCK],
-    /// The input of each code; where the last group is not full an input of it again, with the code 0.
+    /// The input of each code; where the last group is not full an input of it
+    /// again, with the code 0.
     pub(super) lines: [u8; BLOCK],
     /// The scale of the codes.
     pub(super) scale: f32,
@@ -99,11 +101,12 @@ impl LiveRows {
         cols.div_ceil(CHUNK)
     }
 
-    /// Compacts the live inputs of the chunks `units` of a row as row `to`. Returns how many halves are live.
+    /// Compacts the live inputs of the chunks `units` of a row as row `to`. Returns how
+    /// many halves are live.
     ///
     /// # Safety
-    /// No other thread reads or writes these chunks of row `to`. The row of the activations has been
-    /// prepared, and no thread writes it.
+    /// No other thread reads or writes these chunks of row `to`. The row of the activations has
+    /// been prepared, and no thread writes it.
     ///
     /// # Panics
     /// If there is no such row or chunk.
@@ -130,8 +133,8 @@ impl LiveRows {
     }
 }
 
-/// The compaction of some chunks of a row, compiled for an instruction set. No other thread accesses
-/// them.
+/// The compaction of some chunks of a row, compiled for an instruction set. No other
+/// thread accesses them.
 struct Compact<'a> {
     rows: &'a LiveRows,
     to: usize,
@@ -167,7 +170,8 @@ impl Body for Compact<'_> {
     }
 }
 
-/// Writes the inputs of `upper` of a block, those of `lower` first, whose lower halves are live too.
+/// Writes the inputs of `upper` of a block, those of `lower` first, whose lower
+/// halves are live too.
 #[inline(always)]
 fn compact(from: &Block, upper: u32, lower: u32, to: &mut LiveBlock) {
     let (mut at, mut sums) = (0, [0; 2]);

@@ -1,9 +1,10 @@
 //! Products with matrices of Q8_0 in input-major order, for rows below 1.
 //!
-//! A code is 16 u + l, with u from -8 to 7 and l from 0 to 15. The halves of the codes of one input lie side by
-//! side, each in a *line* `[outputs]`. A row multiplies of an input nothing, or the upper halves, or both
-//! (`select.rs`), and reads no other line. A lower half that is not read counts as its mean, 7.5. A row all of whose
-//! halves are live gets the results of [`matmul`](super::matmul) bit for bit.
+//! A code is 16 u + l, with u from -8 to 7 and l from 0 to 15. The halves of the codes of one input
+//! lie side by side, each in a *line* `[outputs]`. A row multiplies of an input nothing, or the
+//! upper halves, or both (`select.rs`), and reads no other line. A lower half that is not read
+//! counts as its mean, 7.5. A row all of whose halves are live gets the results of
+//! [`matmul`](super::matmul) bit for bit.
 //!
 //! `layout.rs` places lines, `repack.rs` makes them, `live.rs` compacts the inputs of a row,
 //! `sweeps.rs` multiplies, `dispatch.rs` chooses an instruction set.

@@ -25,8 +25,8 @@ fn write(slab: &Slab, output: usize, from: &BlockQ8_0, to: &mut [u8]) {
 }
 
 impl InputMajor {
-    /// Copies a matrix `[rows, cols]` of Q8_0 whose rows lie one after the other. `None` if its bytes are of another
-    /// shape, or the system refuses the memory.
+    /// Copies a matrix `[rows, cols]` of Q8_0 whose rows lie one after the other. `None` if its
+    /// bytes are of another shape, or the system refuses the memory.
     pub fn new(rows: usize, cols: usize, from: &[u8], pool: &Pool) -> Option<Self> {
         let len = Self::bytes_of(rows, cols)?;
         let row_bytes = DType::Q8_0.bytes_of(cols)?;

@@ -1,8 +1,8 @@
 //! The product of one row with lines of codes: only those of its live inputs are read.
 //!
-//! A *sweep* multiplies a group of four lines with all outputs of a slab, so that a line is read from its
-//! first byte to its last. The integer sums of a block stay in memory until its last sweep; then its
-//! scales are applied.
+//! A *sweep* multiplies a group of four lines with all outputs of a slab, so that a line is read
+//! from its first byte to its last. The integer sums of a block stay in memory until its last
+//! sweep; then its scales are applied.
 
 use std::ops::Range;
 
@@ -12,7 +12,8 @@ use super::lines::Lines;
 use super::live::LiveBlock;
 use crate::memory::prefetch::{Level, prefetch};
 
-/// Bytes of the lines that lie between those that are prefetched and those that are multiplied, at least.
+/// Bytes of the lines that lie between those that are prefetched and those that are
+/// multiplied, at least.
 const BYTES_AHEAD: usize = 8 << 10;
 /// The sweeps between them, at least.
 const SWEEPS_AHEAD: usize = 2;
@@ -202,8 +203,8 @@ unsafe fn found<S: Lines>(from: *const f32, inputs: &LiveBlock, half: usize) -> 
     }
 }
 
-/// Adds the integer sums of a block, scaled, to the sums of the outputs. They are exact in f32, so that a row with
-/// all halves gets the results of Q8_0.
+/// Adds the integer sums of a block, scaled, to the sums of the outputs. They are exact in f32, so
+/// that a row with all halves gets the results of Q8_0.
 ///
 /// # Safety
 /// As for [`one_block`].

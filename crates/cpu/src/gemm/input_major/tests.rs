@@ -1,5 +1,5 @@
-//! Live inputs compared with arithmetic in f64, products with arithmetic in f64, and full rows with the
-//! products of rows of matrices, bit for bit, on every instruction set of this machine.
+//! Live inputs compared with arithmetic in f64, products with arithmetic in f64, and full rows with
+//! the products of rows of matrices, bit for bit, on every instruction set of this machine.
 
 use pelton_graph::{LOWER_HALF, Phase};
 use pelton_quant::{DType::Q8_0, decode};
@@ -34,7 +34,8 @@ fn live_ones(x: &[f32], norms: &[f32], count: usize) -> Vec<bool> {
     scores(x, norms).iter().map(|score| *score >= least).collect()
 }
 
-/// An input is live where the score in f64 exceeds the threshold, but for those as near to it as f32 rounds.
+/// An input is live where the score in f64 exceeds the threshold, but for those as near
+/// to it as f32 rounds.
 #[test]
 fn live_inputs_exceed_the_threshold() {
     let mut random = Random::new(1);
@@ -65,8 +66,8 @@ fn live_inputs_exceed_the_threshold() {
     assert_eq!(live_inputs(&special, &ones, 0), halves(&[0, 1, 2, 3, 4]));
 }
 
-/// The indices of the inputs of `x` `[cols]` that are live, in ascending order, and then those of the lower halves,
-/// `cols + i` of input `i`.
+/// The indices of the inputs of `x` `[cols]` that are live, in ascending order, and then those of
+/// the lower halves, `cols + i` of input `i`.
 fn live_inputs(x: &[f32], norms: &[f32], least: u32) -> Vec<usize> {
     let of = |factor: f32, first: usize| {
         let is_live = move |(i, (x, norm)): (usize, (&f32, &f32))| {
@@ -215,8 +216,8 @@ fn norms_and_sizes() {
 /// Shapes with slabs that are not full and widths of one and of several blocks.
 const SHAPES: [(usize, usize); 5] = [(1, 32), (130, 64), (520, 256), (1100, 96), (257, 1024)];
 
-/// In each phase with each instruction set of this machine rows all of whose halves are live are those of the product
-/// of rows.
+/// In each phase with each instruction set of this machine rows all of whose halves are live are
+/// those of the product of rows.
 #[test]
 fn all_halves_are_those_of_the_dense_product() {
     let mut random = Random::new(8);

@@ -26,7 +26,8 @@ impl<const VNNI: bool> Lines for Ymm<VNNI> {
         }
     }
 
-    // without VNNI pairs of products are sums of 16 bits, of outputs in the order that two lines have
+    // without VNNI pairs of products are sums of 16 bits, of outputs in the order that two lines
+    // have
     const SUMS_OF_NIBBLES: usize = if VNNI { 8 } else { 4 };
     #[inline(always)]
     unsafe fn start_of_nibbles(minus: i32) -> __m256i {

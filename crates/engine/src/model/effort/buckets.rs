@@ -3,9 +3,9 @@
 //! A file is GGUF without a model's metadata but for a key of its matrices. For each matrix `NAME`
 //! `[outputs, inputs]`, the first dimension outermost, it has these tensors. `NAME.buckets`
 //! `[16, inputs, outputs / 16]` has codes in f16, so that the first ranks are the first bytes.
-//! `NAME.bucket_means` `[16, inputs]` has the mean magnitudes of the ranks. `NAME.bucket_probes` `[4096, 2]` has inputs and weights, and `NAME.bucket_unit` the
-//! power of two that all are in units of. Each expert of a layer has all of these, one expert after
-//! the other.
+//! `NAME.bucket_means` `[16, inputs]` has the mean magnitudes of the ranks. `NAME.bucket_probes`
+//! `[4096, 2]` has inputs and weights, and `NAME.bucket_unit` the power of two that all are in
+//! units of. Each expert of a layer has all of these, one expert after the other.
 
 use std::{fs, io::BufWriter, path::Path};
 
@@ -28,13 +28,13 @@ const INPUTS: usize = 32;
 pub struct BucketFile;
 
 impl BucketFile {
-    /// Sorts the matrices that can be marked, of experts too, and writes them. `progress` is called with the
-    /// bytes of the codes that are done and of all. A regular file is replaced whole.
+    /// Sorts the matrices that can be marked, of experts too, and writes them. `progress` is called
+    /// with the bytes of the codes that are done and of all. A regular file is replaced whole.
     ///
     /// # Errors
     ///
-    /// If the model has no plan, no matrix has weights of these formats and a multiple of 16 outputs, or the file
-    /// cannot be written.
+    /// If the model has no plan, no matrix has weights of these formats and a multiple of 16
+    /// outputs, or the file cannot be written.
     pub fn write(
         path: &Path,
         checkpoint: &Checkpoint,

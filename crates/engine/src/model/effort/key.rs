@@ -3,8 +3,8 @@
 use pelton_graph::{Plan, Weight};
 use pelton_weights::Checkpoint;
 
-/// A key of what is kept and of the matrices that can be marked: FNV-1a of their names, shapes, types and first
-/// and middle bytes.
+/// A key of what is kept and of the matrices that can be marked: FNV-1a of their names, shapes,
+/// types and first and middle bytes.
 pub(super) fn key(kept: &str, plan: &Plan, checkpoint: &Checkpoint) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut add = |bytes: &[u8]| {

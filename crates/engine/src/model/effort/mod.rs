@@ -1,4 +1,5 @@
-//! The effort of a load: the matrices that it applies to, and whether requests run at it or the whole model.
+//! The effort of a load: the matrices that it applies to, and whether requests run at
+//! it or the whole model.
 
 mod buckets;
 mod key;
@@ -35,8 +36,8 @@ impl Marked {
         Self { plan, checkpoint, file: None, is_measured: false }
     }
 
-    /// A plan with its matrices marked for the options, as far as the backend has a form for them. `built` is the plan
-    /// before it was fused.
+    /// A plan with its matrices marked for the options, as far as the backend has a form for them.
+    /// `built` is the plan before it was fused.
     pub(super) fn new(
         (plan, built): (Plan, Plan),
         mut checkpoint: Checkpoint,
@@ -82,8 +83,8 @@ impl Marked {
     }
 }
 
-/// Loads a plan; if there is too little memory and requests may run the whole model, without its marks. Returns also
-/// whether it has its marks.
+/// Loads a plan; if there is too little memory and requests may run the whole model, without its
+/// marks. Returns also whether it has its marks.
 pub(super) fn load_or_whole<T>(
     plan: Plan,
     backend: &dyn Backend,

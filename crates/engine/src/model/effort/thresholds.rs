@@ -1,7 +1,7 @@
 //! The scores of a model's matrices, by which thresholds are chosen, and files of them.
 //!
-//! A file is a JSON object of `format`, `model` (a key of the tensors) and `matrices`. Each matrix has its `tensor`, the
-//! `first` of its rows there, and 64 quantiles of `scores`.
+//! A file is a JSON object of `format`, `model` (a key of the tensors) and `matrices`. Each matrix
+//! has its `tensor`, the `first` of its rows there, and 64 quantiles of `scores`.
 
 use std::{
     fs,
@@ -25,7 +25,8 @@ use crate::{
 const FORMAT: &str = "pelton effort table 3";
 /// The most bytes of a file.
 const FILE_BYTES: u64 = 1 << 24;
-/// The text on which a load measures scores, and the windows of it: their most tokens and their number.
+/// The text on which a load measures scores, and the windows of it: their most
+/// tokens and their number.
 const TEXT: &str = include_str!("text.txt");
 const WINDOW: usize = 96;
 const WINDOWS: usize = 4;
@@ -108,7 +109,8 @@ fn measured(
     Ok(EffortTable::new(scores))
 }
 
-/// Writes the table of a model. The file is replaced by a rename, so that it is never read half written.
+/// Writes the table of a model. The file is replaced by a rename, so that it is
+/// never read half written.
 fn write(path: &Path, key: &str, table: &EffortTable) -> Result<(), Error> {
     let matrix = |MatrixScores { tensor, first, scores }: &MatrixScores| {
         // the shortest decimals that are the f32

@@ -16,8 +16,8 @@ const TURNS: usize = 3;
 /// A first token that takes as long is the measurement: the GPU is a software driver.
 const SLOW: Duration = Duration::from_millis(100);
 
-/// The times of a token of the whole model and of one at an effort: the least of some. `None` where no token can
-/// be generated alone.
+/// The times of a token of the whole model and of one at an effort: the least of some. `None` where
+/// no token can be generated alone.
 pub(super) fn of(
     executable: &mut dyn Executable,
     plan: &Plan,

@@ -128,8 +128,8 @@ pub(super) fn head_plan(
     Ok(plan)
 }
 
-/// Loads the head of a model's file. One that the options do not demand is left out where the backend
-/// cannot load it, as for lack of memory.
+/// Loads the head of a model's file. One that the options do not demand is left out where the
+/// backend cannot load it, as for lack of memory.
 ///
 /// # Errors
 ///

@@ -104,7 +104,8 @@ impl Resident {
         Ok(resident)
     }
 
-    /// Loads the draft model or the head, on the device of the output. The options never let both draft.
+    /// Loads the draft model or the head, on the device of the output. The options
+    /// never let both draft.
     fn load_drafter(
         &mut self,
         devices: &Chosen,

@@ -1,8 +1,8 @@
 //! Constraints of generated texts: grammars that decide which tokens may come next.
 //!
-//! A [`TextMatcher`] follows the tokens of one text. The [`MatcherPool`] runs its steps on worker threads while
-//! passes run, or as an [`InlineStep`] of the scheduler's thread. A sequence keeps a [`DrawConstraint`]: the masks
-//! of its next draws, and its matcher while no worker has it.
+//! A [`TextMatcher`] follows the tokens of one text. The [`MatcherPool`] runs its steps on worker
+//! threads while passes run, or as an [`InlineStep`] of the scheduler's thread. A sequence keeps a
+//! [`DrawConstraint`]: the masks of its next draws, and its matcher while no worker has it.
 
 mod draw_constraint;
 mod inline_step;

@@ -120,8 +120,8 @@ impl TextMatcher {
         self.settle(step, outcome)
     }
 
-    /// Takes a step on the scheduler's thread. Returns `None` if a request waits for that thread: the
-    /// step is to be taken by another.
+    /// Takes a step on the scheduler's thread. Returns `None` if a request waits for that thread:
+    /// the step is to be taken by another.
     pub(crate) fn step_inline(
         &mut self,
         step: &MatcherStep,

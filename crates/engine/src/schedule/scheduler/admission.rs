@@ -29,8 +29,8 @@ use crate::{
 const RESERVE: usize = 256;
 
 impl Scheduler {
-    /// Starts queued requests while there are slots and pages. The first that finds too few pages holds up those
-    /// after it; one that waits for another's prefix does not.
+    /// Starts queued requests while there are slots and pages. The first that finds too few pages
+    /// holds up those after it; one that waits for another's prefix does not.
     pub(super) fn start_queued(&mut self) {
         if !self.requests.has_free_slot() || self.requests.queued().is_empty() {
             return;
@@ -47,8 +47,8 @@ impl Scheduler {
         }
     }
 
-    /// Sorts queued requests, the next one last: by priority, preempted ones first, then by the tokens that their
-    /// clients were served, then by arrival.
+    /// Sorts queued requests, the next one last: by priority, preempted ones first, then by the
+    /// tokens that their clients were served, then by arrival.
     fn sort(&self, queued: &mut [u64]) {
         queued.sort_by_cached_key(|&id| {
             let key = self.requests.get(id).map(|sequence| {
@@ -125,8 +125,8 @@ impl Scheduler {
         }
     }
 
-    /// Whether a request may start with these pages: enough others remain for its near future and for all running
-    /// requests. A request that is alone gets all pages.
+    /// Whether a request may start with these pages: enough others remain for its near future and
+    /// for all running requests. A request that is alone gets all pages.
     fn has_pages_for(&self, id: u64, pages: &SequencePages) -> bool {
         let kv = &self.resources.kv;
         let reach = |tokens: usize, most: usize| (tokens + RESERVE).min(most.saturating_sub(1));
@@ -178,8 +178,8 @@ impl Scheduler {
         leader.is_some_and(|running| running.pages().depth < depth)
     }
 
-    /// A prefix of a request's prompt, longer than the `hit` positions that are cached, that a running request
-    /// computes.
+    /// A prefix of a request's prompt, longer than the `hit` positions that are cached, that a
+    /// running request computes.
     fn prefix_under_way(&self, id: u64, hit: usize) -> Option<AwaitedPrefix> {
         let sequence = self.requests.get(id)?;
         // `None` for one that shares nothing
@@ -230,8 +230,8 @@ impl Scheduler {
         }
     }
 
-    /// The running sequence of the lowest priority with the least computed work, never the oldest of
-    /// the highest priority.
+    /// The running sequence of the lowest priority with the least computed work, never the oldest
+    /// of the highest priority.
     fn victim(&self) -> Option<u64> {
         let all = || {
             let running = self.requests.running();

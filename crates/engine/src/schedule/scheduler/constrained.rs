@@ -6,8 +6,8 @@
 //! lone request itself, until another request arrives.
 //!
 //! A draft takes the same path: the matcher cuts it, adds forced tokens and the mask after each,
-//! and rolls itself back. A matcher that waits for a trigger can refuse a token after the draw: the row is
-//! run again with that token left out of the mask.
+//! and rolls itself back. A matcher that waits for a trigger can refuse a token after the draw: the
+//! row is run again with that token left out of the mask.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -28,7 +28,8 @@ use crate::{
 /// The longest time that a pass waits for the masks of constrained sequences, while others could
 /// run. Almost all masks take less, and a pass of its own costs those others more.
 const WAIT: Duration = Duration::from_millis(2);
-/// The time until requests and cancellations are looked for again, while nothing else is to be done.
+/// The time until requests and cancellations are looked for again, while nothing else is to be
+/// done.
 const IDLE_WAIT: Duration = Duration::from_millis(3);
 
 impl Scheduler {
@@ -50,7 +51,8 @@ impl Scheduler {
         }
     }
 
-    /// Hands sampled tokens of a constrained sequence to its matcher. All but the last were drafted.
+    /// Hands sampled tokens of a constrained sequence to its matcher. All but the last were
+    /// drafted.
     pub(super) fn advance_constraint(&mut self, id: u64, sampled: Vec<Sampled>) {
         let Some(draw) = self.draw_options(id) else { return };
         let known = sampled.iter().all(|sampled| sampled.token.is_some());
@@ -63,8 +65,8 @@ impl Scheduler {
         }
     }
 
-    /// Cuts the drafts of constrained sequences to what their constraints allow, on workers. Returns
-    /// the sequences whose drafts are not ready in time: they cannot be in the next pass.
+    /// Cuts the drafts of constrained sequences to what their constraints allow, on workers.
+    /// Returns the sequences whose drafts are not ready in time: they cannot be in the next pass.
     pub(super) fn allow_drafts(&mut self, drafts: &mut BTreeMap<u64, Draft>) -> Vec<u64> {
         let mut sent = Vec::new();
         for (&id, draft) in drafts.iter_mut() {

@@ -88,7 +88,8 @@ impl Scheduler {
             drafts.clear();
         }
         if !drafts.is_empty() || self.drafting.reads_hidden() {
-            // repeats begin anew after it; without the hidden states of each pass a head has no drafts
+            // repeats begin anew after it; without the hidden states of each pass a head has no
+            // drafts
             self.turns.forget_repeated();
         }
         (drafts, time)
@@ -120,8 +121,8 @@ impl Scheduler {
         self.resources.kv.can_grow(reach)
     }
 
-    /// Takes snapshots of recurrent states for the sequences that have drafts; without one a sequence
-    /// has none.
+    /// Takes snapshots of recurrent states for the sequences that have drafts; without one
+    /// a sequence has none.
     fn prepare_rollbacks(&mut self, drafts: &mut BTreeMap<u64, Draft>) {
         let Resources { kv, .. } = &mut self.resources;
         if !kv.is_recurrent() {
@@ -187,8 +188,8 @@ impl Scheduler {
         Some(Candidates { proposals, room, rows, appended, plain, always })
     }
 
-    /// The best numbers of drafted tokens. The drafter drafts `count` tokens of each sequence for which it promises
-    /// more accepted tokens than the lookup.
+    /// The best numbers of drafted tokens. The drafter drafts `count` tokens of each sequence for
+    /// which it promises more accepted tokens than the lookup.
     fn choose_drafts(&self, ids: &[u64], candidates: &Candidates, count: usize) -> Numbers {
         let Candidates { proposals, room, rows, appended, plain, always } = candidates;
         let others = self.drafting.rate();
@@ -235,8 +236,8 @@ impl Scheduler {
         self.drafting.is_paired() && !sequences.any(|sequence| sequence.goal().is_constrained())
     }
 
-    /// The drafter's tokens of the sequences that it is to draft for. They are unknown if the pass that
-    /// verifies them `finds` them.
+    /// The drafter's tokens of the sequences that it is to draft for. They are unknown if the pass
+    /// that verifies them `finds` them.
     fn model_drafts(
         &mut self,
         ids: &[u64],

@@ -23,8 +23,8 @@ impl Scheduler {
         }
     }
 
-    /// Ends the oldest request when nothing can be run although there are requests. No state should lead to that, but
-    /// a request must never wait for ever.
+    /// Ends the oldest request when nothing can be run although there are requests. No state should
+    /// lead to that, but a request must never wait for ever.
     pub(super) fn end_stuck(&mut self) {
         let oldest = self.requests.all().next().map(|(id, sequence)| (id, sequence.expected()));
         if let Some((id, needed)) = oldest {
@@ -59,7 +59,8 @@ impl Scheduler {
         }
     }
 
-    /// Fails the requests of a pass. After too many failed passes one after the other the model is given up.
+    /// Fails the requests of a pass. After too many failed passes one after the other
+    /// the model is given up.
     pub(super) fn fail_pass(&mut self, pass: &PlannedPass, error: &Error) {
         if let Error::Weights(_) = error {
             return self.lose_file(error);

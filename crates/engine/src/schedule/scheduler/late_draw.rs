@@ -1,14 +1,14 @@
 //! Draws that follow their passes.
 //!
-//! While a constrained sequence is alone, the row of its next token runs before the host knows the token before it.
-//! The mask of that row's draw is computed meanwhile.
+//! While a constrained sequence is alone, the row of its next token runs before the host knows the
+//! token before it. The mask of that row's draw is computed meanwhile.
 
 use super::Scheduler;
 use crate::schedule::pass::SubmittedPass;
 
 impl Scheduler {
-    /// Whether passes of constrained sequences are submitted before their draws are known. One sequence has to be
-    /// alone, as the draws of several would wait for the slowest mask.
+    /// Whether passes of constrained sequences are submitted before their draws are known. One
+    /// sequence has to be alone, as the draws of several would wait for the slowest mask.
     pub(super) fn draws_late(&self) -> bool {
         self.resources.runner.pipeline.late_draws && self.requests.len() == 1
     }

@@ -1,9 +1,10 @@
 //! The plan of the next pass.
 //!
-//! All decoding sequences share one decoding pass with one row each; over several devices each of as many cohorts has
-//! its own. Passes over prompts alternate with decoding passes, so a decoding sequence waits for at most one of them
-//! (`turns.rs`). Where more sequences decode than `Pipeline::exact_rows`, their rows are in the passes over prompts,
-//! which read the weights once for both.
+//! All decoding sequences share one decoding pass with one row each; over several devices each
+//! of as many cohorts has its own. Passes over prompts alternate with decoding passes, so a
+//! decoding sequence waits for at most one of them (`turns.rs`). Where more sequences decode
+//! than `Pipeline::exact_rows`, their rows are in the passes over prompts, which read the
+//! weights once for both.
 //!
 //! While the same sequences decode and nothing else is waiting, submissions grow from 1 to 2, 4 and
 //! so on up to `Pipeline::repeat` passes, as long as a submission takes at most 5 ms. This saves
@@ -19,11 +20,12 @@ use crate::schedule::{
     turns::Turn,
 };
 
-/// Positions up to which a row decodes in a pass with prompts: their kernels do not split its positions, which
-/// takes longer than a pass of its own far from the start.
+/// Positions up to which a row decodes in a pass with prompts: their kernels do not split its
+/// positions, which takes longer than a pass of its own far from the start.
 const MIXED_POSITIONS: usize = 8192;
 
-/// Running sequences by the rows that they can run next. Known tokens have the position after their last one.
+/// Running sequences by the rows that they can run next. Known tokens have the position
+/// after their last one.
 #[derive(Default)]
 struct Runnable {
     decode: Vec<u64>,
@@ -76,8 +78,8 @@ impl Scheduler {
         runnable
     }
 
-    /// A pass over the newest tokens of sequences and drafts of the next ones. `alone` says that nothing else is to be
-    /// run.
+    /// A pass over the newest tokens of sequences and drafts of the next ones. `alone` says that
+    /// nothing else is to be run.
     fn plan_decode(&mut self, mut ids: Vec<u64>, alone: bool) -> Option<PlannedPass> {
         let limits = &self.resources.limits;
         let rows = limits.rows.min(self.resources.runner.pipeline.exact_rows);
@@ -111,8 +113,8 @@ impl Scheduler {
         Some(self.pass(Phase::Decode, entries, repeat)?.drafted_in(drafting))
     }
 
-    /// Keeps those whose turn it is. Over several devices the others have passes of their own in flight, so that no
-    /// device waits for the one after it.
+    /// Keeps those whose turn it is. Over several devices the others have passes of their own in
+    /// flight, so that no device waits for the one after it.
     fn keep_cohort(&self, ids: &mut Vec<u64>) {
         let stages = self.resources.runner.pipeline.stages;
         if stages < 2 {
@@ -154,8 +156,8 @@ impl Scheduler {
         repeat
     }
 
-    /// Whether these sequences decode in one pass with rows of prompts. More of them than have the bits that each
-    /// has alone have to decode, with a row each, near enough to the start.
+    /// Whether these sequences decode in one pass with rows of prompts. More of them than have the
+    /// bits that each has alone have to decode, with a row each, near enough to the start.
     fn mixes(&self, decode: &[u64]) -> bool {
         let limits = &self.resources.limits;
         decode.len() > self.resources.runner.pipeline.exact_rows

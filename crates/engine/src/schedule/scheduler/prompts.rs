@@ -1,8 +1,9 @@
 //! Passes over known tokens: prompts, and tokens that are computed again.
 //!
 //! While others decode, a pass over prompts has as many rows as fit into its time: whole pages, at
-//! least one. The time lies between the targets of first tokens and of tokens (`prefill_budget.rs`). Several
-//! prompts divide the rows of a pass, round robin, in chunks that end at page borders.
+//! least one. The time lies between the targets of first tokens and of tokens
+//! (`prefill_budget.rs`). Several prompts divide the rows of a pass, round robin, in chunks that
+//! end at page borders.
 //!
 //! Where passes over prompts stream weights, short prompts run as rows of decoding passes.
 
@@ -130,7 +131,8 @@ impl Scheduler {
         self.pass(Phase::Prompt, entries, 1)
     }
 
-    /// Known rows in the phase of decoding, the oldest sequences first: as many as have the bits that each has alone.
+    /// Known rows in the phase of decoding, the oldest sequences first: as many as have the bits
+    /// that each has alone.
     pub(super) fn plan_recompute(&mut self, sequences: Vec<(u64, usize)>) -> Option<PlannedPass> {
         let limits = &self.resources.limits;
         let (mut rows, mut wants) = (limits.rows.min(limits.decode_rows()), limits.wants);

@@ -1,4 +1,5 @@
-//! Results of passes, on their way to the texts and values of requests. Those of ended requests are dropped.
+//! Results of passes, on their way to the texts and values of requests. Those of ended
+//! requests are dropped.
 
 use std::time::Duration;
 
@@ -141,7 +142,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Adds the tokens that a pass has sampled of a text, or the one that the host draws from `values`.
+    /// Adds the tokens that a pass has sampled of a text, or the one that the host
+    /// draws from `values`.
     fn add_tokens(&mut self, entry: &Entry, mut sampled: Vec<Sampled>, values: &[f32]) {
         let Some(sequence) = self.requests.get_mut(entry.id) else { return };
         if !values.is_empty() {
@@ -168,7 +170,8 @@ impl Scheduler {
         self.cache_pages(id);
     }
 
-    /// Puts the full pages of a sequence into the prefix tree, and frees those that its windows have left.
+    /// Puts the full pages of a sequence into the prefix tree, and frees those that
+    /// its windows have left.
     fn cache_pages(&mut self, id: u64) {
         let Some(sequence) = self.requests.get_mut(id) else { return };
         sequence.commit(&mut self.resources.kv);

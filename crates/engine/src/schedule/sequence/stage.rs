@@ -1,7 +1,8 @@
 //! The stage of a request between its arrival and its end.
 //!
-//! A request waits, runs, and ends. One that is preempted loses its slot and its pages. It drains while results of
-//! its passes were not taken, as their tokens belong to its text. Then it is queued, and runs again.
+//! A request waits, runs, and ends. One that is preempted loses its slot and its pages. It drains
+//! while results of its passes were not taken, as their tokens belong to its text. Then it is
+//! queued, and runs again.
 
 use crate::{kv::SequencePages, schedule::queue::Place};
 
@@ -51,13 +52,14 @@ pub(crate) enum Pause {
 
 /// The state of a sequence in a slot.
 ///
-/// Positions below `submitted` are in passes that were submitted, positions below `computed` in passes whose results
-/// were taken.
+/// Positions below `submitted` are in passes that were submitted, positions below `computed` in
+/// passes whose results were taken.
 #[derive(Debug)]
 pub(crate) struct Running {
     slot: u32,
     pub(super) pages: SequencePages,
-    /// Tokens that were known at the start or the resumption. They have to be run before it decodes.
+    /// Tokens that were known at the start or the resumption. They have to be run before it
+    /// decodes.
     target: usize,
     submitted: usize,
     computed: usize,

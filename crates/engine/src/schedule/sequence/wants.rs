@@ -21,7 +21,8 @@ impl Sequence {
             && end >= self.tokens.len()
     }
 
-    /// The scores of the prompt that a pass computes of the rows `first..end`. Row `first` is row `row` of the pass.
+    /// The scores of the prompt that a pass computes of the rows `first..end`. Row `first` is
+    /// row `row` of the pass.
     pub(crate) fn score_wants(
         &self,
         first: usize,
@@ -56,9 +57,9 @@ impl Sequence {
         }
     }
 
-    /// The results that a pass computes of the rows `first..end`, without the scores of the prompt. Row `first` is
-    /// row `row` of the pass. The last `drafts` rows are drafted tokens: each of them, and the row before them,
-    /// samples a token.
+    /// The results that a pass computes of the rows `first..end`, without the scores of the prompt.
+    /// Row `first` is row `row` of the pass. The last `drafts` rows are drafted tokens: each of
+    /// them, and the row before them, samples a token.
     pub(crate) fn wants(
         &self,
         first: usize,
@@ -90,8 +91,8 @@ impl Sequence {
         }
     }
 
-    /// The draw of a pass that was submitted without it, whose row is at `position`. `None` unless the token at
-    /// `position` is the newest known one.
+    /// The draw of a pass that was submitted without it, whose row is at `position`. `None` unless
+    /// the token at `position` is the newest known one.
     pub(crate) fn late_sample(&self, position: usize) -> Option<Sample<'_>> {
         match &self.goal {
             Goal::Text { draw, .. } if self.tokens.len() == position + 1 => {

@@ -35,8 +35,8 @@ impl Rate {
         Self::new(MODEL_RATE)
     }
 
-    /// Takes note of a pass with drafted tokens, of which `accepted` were accepted. `by_model` says whether a draft
-    /// model drafted them.
+    /// Takes note of a pass with drafted tokens, of which `accepted` were accepted. `by_model` says
+    /// whether a draft model drafted them.
     pub(crate) fn observe(&mut self, by_model: bool, drafted: usize, accepted: usize) {
         match by_model {
             true => self.observe_model(drafted, accepted),

@@ -1,7 +1,7 @@
 //! The number of drafted tokens that a pass verifies.
 
-/// The most drafted tokens of one sequence in a pass: with the row before them they fill the 16 rows
-/// that every backend computes bit for bit as each alone.
+/// The most drafted tokens of one sequence in a pass: with the row before them they fill the 16
+/// rows that every backend computes bit for bit as each alone.
 pub(crate) const DRAFT_MAX: usize = 15;
 
 /// The least gain for which drafts are verified.

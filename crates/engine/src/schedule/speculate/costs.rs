@@ -6,12 +6,12 @@ use std::{collections::BTreeMap, time::Duration};
 const NEWEST: f64 = 0.25;
 /// Decoding passes after which the time of passes without drafts is measured again.
 const PLAIN_AGE: u64 = 256;
-/// Decoding passes after which the times of passes with drafts and of the draft model are forgotten,
-/// so that they may be tried again.
+/// Decoding passes after which the times of passes with drafts and of the draft model are
+/// forgotten, so that they may be tried again.
 const DRAFT_AGE: u64 = 1024;
 
-/// Measurements of plain passes before which their time is not known, where submissions with more and more
-/// repeats take less and less time for each.
+/// Measurements of plain passes before which their time is not known, where submissions with more
+/// and more repeats take less and less time for each.
 const GROWTH: u32 = 4;
 
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +34,8 @@ impl Times {
         self.add_repeats(rows, seconds, 1, now);
     }
 
-    /// Adds the time of one of the passes of a submission. Those with more repeats replace those with
-    /// fewer, which take longer.
+    /// Adds the time of one of the passes of a submission. Those with more repeats replace those
+    /// with fewer, which take longer.
     fn add_repeats(&mut self, rows: usize, seconds: f64, repeat: u32, now: u64) {
         let new = Time { seconds, measured: now, repeat, count: 1 };
         let time = self.0.entry(rows).or_insert(Time { count: 0, ..new });
@@ -60,13 +60,13 @@ impl Times {
 pub(crate) struct PassCosts {
     /// Passes of one row a sequence.
     plain: Times,
-    /// Passes with drafts: those that the host knew, and those that the passes of a draft model have
-    /// handed on, with the time of these.
+    /// Passes with drafts: those that the host knew, and those that the passes of a draft model
+    /// have handed on, with the time of these.
     drafts: [Times; 2],
     /// The draft model's time for one token of each sequence, by sequences.
     model: Times,
-    /// Whether a pass with drafts of each kind, and whether the draft model, has run: the first time of
-    /// each counts for nothing, as kernels that never ran are slow on a GPU.
+    /// Whether a pass with drafts of each kind, and whether the draft model, has run: the first
+    /// time of each counts for nothing, as kernels that never ran are slow on a GPU.
     warm: [bool; 3],
     passes: u64,
     /// Measurements of plain passes before which their time is not known.
@@ -80,7 +80,8 @@ impl PassCosts {
         Self { least: if repeats { GROWTH } else { 1 }, ..Self::default() }
     }
 
-    /// Notes the time of a pass of one row for each of `rows` sequences, one of `repeat` of a submission.
+    /// Notes the time of a pass of one row for each of `rows` sequences, one of
+    /// `repeat` of a submission.
     pub(crate) fn add_plain(&mut self, rows: usize, time: f64, repeat: u32) {
         self.passes += 1;
         self.plain.add_repeats(rows, time, repeat, self.passes);
@@ -130,9 +131,10 @@ impl PassCosts {
         2 * most.max(sequences)
     }
 
-    /// The time of a pass with drafts, of `rows` rows for `sequences` sequences. A pass without drafts takes `plain`.
-    /// Between measured times it is interpolated by rows, and above them it is the last one. If `found`, the
-    /// pass finds the drafts on the device, and its time includes the draft model's.
+    /// The time of a pass with drafts, of `rows` rows for `sequences` sequences. A pass without
+    /// drafts takes `plain`. Between measured times it is interpolated by rows, and above them it
+    /// is the last one. If `found`, the pass finds the drafts on the device, and its time
+    /// includes the draft model's.
     pub(crate) fn drafts(&self, rows: usize, sequences: usize, plain: f64, found: bool) -> f64 {
         let times = &self.drafts[usize::from(found)].0;
         let below = times.range(sequences + 1..=rows).next_back();
@@ -147,8 +149,8 @@ impl PassCosts {
         }
     }
 
-    /// The draft model's time for one token of each of `sequences` sequences, as measured for the nearest number of
-    /// sequences; 0 before that.
+    /// The draft model's time for one token of each of `sequences` sequences, as measured for the
+    /// nearest number of sequences; 0 before that.
     pub(crate) fn model(&self, sequences: usize) -> f64 {
         let nearest = self.model.0.iter().min_by_key(|(rows, _)| rows.abs_diff(sequences));
         nearest.map_or(0.0, |(_, time)| time.seconds)

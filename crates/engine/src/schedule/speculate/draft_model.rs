@@ -19,8 +19,8 @@ struct Slot {
     run: Vec<u32>,
 }
 
-/// A loaded draft model, whose slots are those of the model that it drafts for. It has pages for all
-/// of them at full length.
+/// A loaded draft model, whose slots are those of the model that it drafts for. It has pages for
+/// all of them at full length.
 pub(crate) struct DraftModel {
     resources: Resources,
     passes: DraftPasses,
@@ -130,7 +130,8 @@ impl Drafter for DraftModel {
         self.resources.runner.pair(model)
     }
 
-    /// Sequences whose tokens have not all run have no draft: a pass of each call runs over the oldest of them.
+    /// Sequences whose tokens have not all run have no draft: a pass of each call runs
+    /// over the oldest of them.
     fn begin(&mut self, asks: &[Ask<'_>], count: usize) -> Result<Vec<Option<u32>>, Error> {
         // then the tokens that it has run are known
         self.finish()?;

@@ -1,8 +1,8 @@
 //! The pages and the passes of a model that drafts.
 //!
-//! Passes are submitted one after the other as far as the backend allows. Their samples are taken when
-//! somebody asks for them. Where the backend hands drafted tokens on to the pass that verifies them,
-//! nobody does: then a pass is taken when a later one needs its place, and has long ended.
+//! Passes are submitted one after the other as far as the backend allows. Their samples are taken
+//! when somebody asks for them. Where the backend hands drafted tokens on to the pass that verifies
+//! them, nobody does: then a pass is taken when a later one needs its place, and has long ended.
 
 use std::collections::VecDeque;
 
@@ -11,8 +11,8 @@ use pelton_sampling::Sampled;
 
 use crate::{Error, kv::SequencePages, schedule::resources::Resources};
 
-/// The pages of each slot of a model that drafts, which has enough for all of them at full length, and
-/// its passes that were not taken yet.
+/// The pages of each slot of a model that drafts, which has enough for all of them at full length,
+/// and its passes that were not taken yet.
 pub(super) struct DraftPasses {
     /// `[slots]`.
     pages: Vec<SequencePages>,
@@ -87,7 +87,8 @@ impl DraftPasses {
         Ok(())
     }
 
-    /// Takes all passes. Returns the tokens that the passes of the newest draft have sampled, in their order.
+    /// Takes all passes. Returns the tokens that the passes of the newest draft have
+    /// sampled, in their order.
     ///
     /// # Errors
     ///

@@ -8,15 +8,17 @@ use crate::{
     schedule::{goal::DrawOptions, runner::Runner},
 };
 
-/// The most rows of one sequence that run in one pass of the phase of decoding; more are a prompt's.
+/// The most rows of one sequence that run in one pass of the phase of decoding; more are a
+/// prompt's.
 pub(crate) const DECODE_ROWS: usize = 16;
 
-/// A model that drafts the next tokens of running sequences with passes of its own: a draft model, or the head of the
-/// model's file. Its slots are those of the model.
+/// A model that drafts the next tokens of running sequences with passes of its own: a draft model,
+/// or the head of the model's file. Its slots are those of the model.
 ///
-/// For each pass with drafts the scheduler calls [`begin`](Self::begin). Then it calls [`finish`](Self::finish), or
-/// the pass of the model finds the tokens on the device, if the two are [paired](Self::pair). The other methods are
-/// for drafters that read hidden states of the model.
+/// For each pass with drafts the scheduler calls [`begin`](Self::begin). Then it calls
+/// [`finish`](Self::finish), or the pass of the model finds the tokens on the device, if
+/// the two are [paired](Self::pair). The other methods are for drafters that read hidden
+/// states of the model.
 pub(crate) trait Drafter: Send {
     /// Its name in messages.
     fn name(&self) -> &'static str;
@@ -47,8 +49,8 @@ pub(crate) trait Drafter: Send {
     /// Takes note of the hidden states of a sequence from position `first` on.
     fn keep(&mut self, _id: u64, _slot: u32, _first: usize, _states: States<'_>) {}
 
-    /// The sequences whose hidden states are rows of the model's newest pass, with their slots. The rows have to run
-    /// before the model's next pass.
+    /// The sequences whose hidden states are rows of the model's newest pass, with their slots. The
+    /// rows have to run before the model's next pass.
     fn kept(&self) -> Vec<(u64, u32)> {
         Vec::new()
     }
@@ -62,8 +64,8 @@ pub(crate) trait Drafter: Send {
         Ok(())
     }
 
-    /// Runs the waiting rows of a sequence if there are at least `least`. The newest row stays, as a draft begins with
-    /// it.
+    /// Runs the waiting rows of a sequence if there are at least `least`. The newest row stays, as
+    /// a draft begins with it.
     ///
     /// # Errors
     ///

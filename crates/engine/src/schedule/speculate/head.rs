@@ -1,11 +1,12 @@
 //! The head of a model file that drafts the next tokens of running sequences.
 //!
-//! A row of the head has the model's hidden state of position `p` and the token of position `p + 1`. Its logits predict
-//! the token of position `p + 2`. The head's own positions count its rows. Positions whose hidden states were not kept
-//! have no row: those of a cached prefix, and of passes ahead of the host.
+//! A row of the head has the model's hidden state of position `p` and the token of position
+//! `p + 1`. Its logits predict the token of position `p + 2`. The head's own positions count its
+//! rows. Positions whose hidden states were not kept have no row: those of a cached prefix, and of
+//! passes ahead of the host.
 //!
-//! Hidden states come from the host. If the head is the partner of its model, they can be rows of the model's newest
-//! pass too; such rows have to run before the model's next pass.
+//! Hidden states come from the host. If the head is the partner of its model, they can be rows of
+//! the model's newest pass too; such rows have to run before the model's next pass.
 
 use pelton_graph::{Hidden, Input, PAGE, Pass, Phase, Row, Want};
 use pelton_sampling::Draw;
@@ -109,8 +110,8 @@ impl HeadModel {
         Ok(())
     }
 
-    /// Submits the first waiting rows of slots, which wait no more, and samples the token after each
-    /// span with a draw. The hidden states of all are of one kind.
+    /// Submits the first waiting rows of slots, which wait no more, and samples the token after
+    /// each span with a draw. The hidden states of all are of one kind.
     fn submit(&mut self, phase: Phase, spans: &[Span<'_>]) -> Result<(), Error> {
         let width = self.width();
         let vocab = self.resources.plan.vocab;
@@ -148,9 +149,9 @@ impl HeadModel {
         self.passes.submit(&mut self.resources, &pass, &ends)
     }
 
-    /// Samples `count` more tokens, each after the one before, from the hidden states of the last row
-    /// of each span in the pass before. These rows are not of the sequences' texts yet, and the next
-    /// pass overwrites them.
+    /// Samples `count` more tokens, each after the one before, from the hidden states of the last
+    /// row of each span in the pass before. These rows are not of the sequences' texts yet, and the
+    /// next pass overwrites them.
     fn more(&mut self, spans: &[Span<'_>], count: usize) -> Result<(), Error> {
         let vocab = self.resources.plan.vocab;
         let (mut rows, mut wants, mut ends) = (Vec::new(), Vec::new(), Vec::new());
@@ -248,8 +249,8 @@ impl Drafter for HeadModel {
         }
     }
 
-    /// Sequences whose newest hidden state is not known have no draft. Where some states are rows of the model's
-    /// newest pass, all others have none.
+    /// Sequences whose newest hidden state is not known have no draft. Where some states are rows
+    /// of the model's newest pass, all others have none.
     fn begin(&mut self, asks: &[Ask<'_>], count: usize) -> Result<Vec<Option<u32>>, Error> {
         self.passes.begin();
         self.begun.clear();

@@ -91,7 +91,8 @@ pub(in crate::device) fn has_ended(_: &wgpu::Device, submission: &Submission) ->
 /// A browser runs its events only between the calls of a worker.
 pub(in crate::device) fn spin(_: &wgpu::Device, _: &Submission) {}
 
-/// Waits for the commands up to a submission, or for all. The browser ends those that take too long.
+/// Waits for the commands up to a submission, or for all. The browser ends those that take too
+/// long.
 pub(in crate::device) fn wait(
     _: &wgpu::Device,
     queue: &wgpu::Queue,

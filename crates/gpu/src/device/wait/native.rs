@@ -25,8 +25,8 @@ pub(in crate::device) fn has_ended(device: &wgpu::Device, submission: &Submissio
     device.poll(now).is_ok()
 }
 
-/// Looks for the end of a submission for a short time, without sleep: a thread that sleeps wakes late. It yields its core
-/// between looks.
+/// Looks for the end of a submission for a short time, without sleep: a thread that sleeps wakes
+/// late. It yields its core between looks.
 pub(in crate::device) fn spin(device: &wgpu::Device, until: &Submission) {
     const MOST: Duration = Duration::from_millis(4);
     let begun = Instant::now();

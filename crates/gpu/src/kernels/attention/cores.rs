@@ -23,7 +23,8 @@ const MOST_OF_TWO_BLOCKS: usize = 80;
 /// Maximum elements of a key or a value with prefetch: with more, registers do not suffice.
 const MOST_OF_PREFETCH: usize = 128;
 
-/// Workgroups that keep most of a large GPU busy: with fewer of 32 queries a subgroup, 16 are faster.
+/// Workgroups that keep most of a large GPU busy: with fewer of 32 queries a
+/// subgroup, 16 are faster.
 const GROUPS: usize = 96;
 
 impl Attention {

@@ -524,8 +524,8 @@ fn rows_are_independent() {
     }
 }
 
-/// A prompt row has the same bits on matrix cores in any chunk, in a tile with any other rows, and in
-/// every work split with steps of one length.
+/// A prompt row has the same bits on matrix cores in any chunk, in a tile with any other rows, and
+/// in every work split with steps of one length.
 #[test]
 fn prompt_rows_are_independent_on_matrix_cores() {
     let Some(device) = device() else { return };

@@ -182,8 +182,8 @@ fn compare(m: CoresMatmul, tile: Tile, count: usize) {
         expected += if m.bias { f64::from(bias[n]) } else { 0.0 };
         expected += if m.add { f64::from(before[i]) } else { 0.0 };
         let difference = (f64::from(*got) - expected).abs();
-        // the product of two scales is rounded before the weight is, and one with a minimum is rounded
-        // twice where f16 has no fused multiply-add
+        // the product of two scales is rounded before the weight is, and one with a minimum is
+        // rounded twice where f16 has no fused multiply-add
         let unit = if twice { 2e-4 } else { 1e-4 };
         let tolerance = unit * (m.k as f64).sqrt();
         assert!(difference < tolerance, "{m:?} {tile:?} ({r}, {n}): {got} for {expected}");

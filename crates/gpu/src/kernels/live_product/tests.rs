@@ -1,4 +1,5 @@
-//! Products over live inputs compared with arithmetic in f64, over the inputs whose scores exceed a threshold.
+//! Products over live inputs compared with arithmetic in f64, over the inputs whose
+//! scores exceed a threshold.
 
 use std::sync::Arc;
 
@@ -253,7 +254,8 @@ fn bits(all: &[Vec<f32>]) -> Vec<Vec<u32>> {
     all.iter().map(|y| y.iter().map(|v| v.to_bits()).collect()).collect()
 }
 
-/// Live inputs alone are multiplied. Results repeat bit for bit, and do not depend on the work split.
+/// Live inputs alone are multiplied. Results repeat bit for bit, and do not depend on the work
+/// split.
 #[test]
 fn products_of_live_inputs() {
     let Some(device) = device() else { return };
@@ -288,7 +290,8 @@ fn activations_that_are_no_numbers() {
     }
 }
 
-/// The norms are those of the columns, and the sections have the size of the file but for whole tiles.
+/// The norms are those of the columns, and the sections have the size of the file
+/// but for whole tiles.
 #[test]
 fn norms_and_sizes() {
     let lines = InputMajorLayout { rows: 1024, cols: 96 };

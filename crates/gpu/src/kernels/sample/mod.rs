@@ -9,8 +9,8 @@
 //!    want (`few.wgsl`). A draw among many is a radix search for the cuts of top-k and top-p, one
 //!    digit a dispatch (`count.wgsl`), and a draw by many workgroups (`many.wgsl`).
 //!
-//! The end of each draw makes the token the input of the row's next pass (`record.wgsl`), so repeats
-//! need nothing from the host. Workgroups of wants of another kind exit at once.
+//! The end of each draw makes the token the input of the row's next pass (`record.wgsl`), so
+//! repeats need nothing from the host. Workgroups of wants of another kind exit at once.
 
 mod call;
 mod params;
@@ -89,7 +89,8 @@ pub(crate) struct Sample {
     drawn: Step,
 }
 
-/// Bytes of the memory of sampling, and of the results among them, for the arguments of [`Sample::new`].
+/// Bytes of the memory of sampling, and of the results among them, for the arguments of
+/// [`Sample::new`].
 pub(crate) fn bytes(
     vocab: usize,
     tokens: usize,
@@ -104,9 +105,9 @@ pub(crate) fn bytes(
 }
 
 impl Sample {
-    /// Compiles the kernels and allocates the memory for passes of up to `wants` sampled wants, each
-    /// with up to `bias` biases, over logits of `vocab` elements a row. Ids from `tokens` on are
-    /// never drawn.
+    /// Compiles the kernels and allocates the memory for passes of up to `wants` sampled
+    /// wants, each with up to `bias` biases, over logits of `vocab` elements a row. Ids from
+    /// `tokens` on are never drawn.
     pub(crate) fn new(
         device: &Device,
         vocab: usize,

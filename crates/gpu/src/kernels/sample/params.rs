@@ -1,7 +1,8 @@
 //! Parameters of the draws of one pass, as the kernels read them.
 //!
-//! The buffer has [`FIELDS`] words for each want, then lists of tokens, biases and masks to which
-//! some of the fields point. The index of the next token, which passes advance, is in the state, `[wants, 2]`.
+//! The buffer has [`FIELDS`] words for each want, then lists of tokens, biases and masks to
+//! which some of the fields point. The index of the next token, which passes advance, is in the
+//! state, `[wants, 2]`.
 
 use pelton_graph::{Pass, Sample, Want};
 use pelton_sampling::{FixedParams, PENALTY_WINDOW_MAX};
@@ -56,8 +57,8 @@ enum Field {
     LogitsRow,
     SeedLow,
     SeedHigh,
-    /// The index of the first repeat's token, the lower word, and the tokens of the history that are
-    /// in the ring then.
+    /// The index of the first repeat's token, the lower word, and the tokens of the history that
+    /// are in the ring then.
     Index,
     Pending,
     TopK,
@@ -192,8 +193,8 @@ impl WantWords<'_> {
         call.few |= kind == Kind::Few;
     }
 
-    /// The history, the biases and the mask, each at the end of all words; `call` gets what they need
-    /// of the pass.
+    /// The history, the biases and the mask, each at the end of all words; `call` gets what
+    /// they need of the pass.
     fn fill_lists(&mut self, sample: &Sample<'_>, call: &mut SampleCall) {
         if let Some(penalties) = sample.draw.penalties.filter(|p| !p.are_neutral()) {
             call.adjust = true;

@@ -1,4 +1,5 @@
-//! The length from which on a prompt is faster with streamed weights than as rows of decoding passes.
+//! The length from which on a prompt is faster with streamed weights than as rows of decoding
+//! passes.
 
 use std::time::{Duration, Instant};
 
@@ -18,8 +19,8 @@ const MOST: usize = 1 << 10;
 
 impl Host {
     /// The length, a power of two. Another length can give another text, so it is `kept` by the
-    /// [key](pelton_graph::Backend::rates_key) of the host, which has its threads. A host without a key is measured at
-    /// each load.
+    /// [key](pelton_graph::Backend::rates_key) of the host, which has its threads. A host without a
+    /// key is measured at each load.
     pub(super) fn break_even(
         &mut self,
         device: &Device,
@@ -48,7 +49,8 @@ impl Host {
         Ok(tokens)
     }
 
-    /// The time in which all weights go to the GPU, the faster one of two: the first may read them from a disk.
+    /// The time in which all weights go to the GPU, the faster one of two: the first may
+    /// read them from a disk.
     fn stream_time(&mut self, device: &Device) -> Result<Duration, Error> {
         let mut best = Duration::MAX;
         for _ in 0..2 {
@@ -87,7 +89,8 @@ impl Host {
     }
 }
 
-/// The greatest power of two that is at most `tokens`; 0 if that is less than 2, as no prompt is shorter than a token.
+/// The greatest power of two that is at most `tokens`; 0 if that is less than 2, as no prompt is
+/// shorter than a token.
 fn power_below(tokens: f64) -> usize {
     // a cast from a float saturates
     match tokens.min(MOST as f64) as usize {

@@ -10,8 +10,9 @@ use super::{
 };
 
 impl GpuExecutable {
-    /// Whether a partner's memory can be read, which becomes that of this executable. Next to parts of the host it is not:
-    /// their passes begin before the copies of a partner's values are recorded.
+    /// Whether a partner's memory can be read, which becomes that of this executable. Next to
+    /// parts of the host it is not: their passes begin before the copies of a partner's
+    /// values are recorded.
     pub(super) fn pair_with(&mut self, partner: Shared) -> bool {
         let Ok(partner) = partner.downcast::<Own>() else { return false };
         let fits = self.host.is_none()
@@ -31,8 +32,8 @@ impl GpuExecutable {
         Some(if fits { partner.rows() } else { 0 })
     }
 
-    /// Refuses to read the hidden states of a pass of the partner that may have to run again: it has to
-    /// be taken before.
+    /// Refuses to read the hidden states of a pass of the partner that may have to run again: it
+    /// has to be taken before.
     pub(super) fn check_partner(&self, pass: &Pass<'_>) -> Result<(), Error> {
         let reads = matches!(pass.hidden, Hidden::Partner(_));
         match reads && self.pair.partner.as_ref().is_some_and(|partner| !partner.is_settled()) {

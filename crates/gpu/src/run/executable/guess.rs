@@ -1,10 +1,11 @@
 //! Passes that may come, recorded while the GPU runs the pass before.
 //!
-//! A pass cannot always be submitted before the results of the one before are known: the rules of speech choose tokens on
-//! the host, and a part of a model waits for another device. Its recording would delay all of them. Its commands depend
-//! on its shape and its draws alone. Most decoding passes have the shape of the stream's pass before, one position
-//! later. So they are recorded before they come. Values are written when they are known; commands of a pass of another
-//! shape are dropped.
+//! A pass cannot always be submitted before the results of the one before are known: the rules of
+//! speech choose tokens on the host, and a part of a model waits for another device. Its
+//! recording would delay all of them. Its commands depend on its shape and its draws alone. Most
+//! decoding passes have the shape of the stream's pass before, one position later. So they are
+//! recorded before they come. Values are written when they are known; commands of a pass of
+//! another shape are dropped.
 
 use std::collections::VecDeque;
 

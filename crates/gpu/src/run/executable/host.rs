@@ -28,7 +28,8 @@ pub(super) struct Host {
     pub(super) values: Vec<f32>,
     /// The rows of a pass of a part, which knows neither tokens nor positions.
     pub(super) rows: Vec<Row>,
-    /// The tokens from which on a prompt is faster with streamed weights than as rows of decoding passes.
+    /// The tokens from which on a prompt is faster with streamed weights than as
+    /// rows of decoding passes.
     pub(super) stream_from: usize,
     /// Where the CPU's time went in the newest pass.
     pub(super) spent: Spent,
@@ -43,10 +44,12 @@ pub(super) struct Host {
     took: Option<Duration>,
 }
 
-/// The longest parts of a pass that is one submission: a GPU with a display must not be busy for long.
+/// The longest parts of a pass that is one submission: a GPU with a display must not be busy for
+/// long.
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// Rows `[rows, width]` of a part that are on their way to the host, before the kernel with a number.
+/// Rows `[rows, width]` of a part that are on their way to the host, before the
+/// kernel with a number.
 pub(super) struct Sent {
     pub(super) part: usize,
     number: u32,
@@ -69,7 +72,8 @@ impl Spent {
 }
 
 impl Host {
-    /// The parts of a plan, without their executables. `buffers` are those of the plan; values that they hold are lost.
+    /// The parts of a plan, without their executables. `buffers` are those of the plan; values
+    /// that they hold are lost.
     pub(super) fn new(
         device: &Device,
         (plan, buffers): (&Plan, &[wgpu::Buffer]),
@@ -149,15 +153,16 @@ impl Host {
         self.keeper.as_ref().map(ClockKeeper::late)
     }
 
-    /// Counts the kernels of a pass that was submitted as a whole. Returns the number of the first one.
+    /// Counts the kernels of a pass that was submitted as a whole. Returns the
+    /// number of the first one.
     pub(super) fn submitted(&mut self, parts: usize) -> u32 {
         let parts = parts as u32;
         let last = self.keeper.as_mut().map_or(0, |keeper| keeper.submitted(parts));
         last.wrapping_sub(parts).wrapping_add(1)
     }
 
-    /// Records a copy of the rows `[rows, width]` that a part reads, and the kernel that waits for its results or for their
-    /// submission.
+    /// Records a copy of the rows `[rows, width]` that a part reads, and the kernel that waits for
+    /// its results or for their submission.
     pub(super) fn leave(
         &self,
         encoder: &mut wgpu::CommandEncoder,
@@ -204,8 +209,8 @@ impl Host {
         self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.release_all(device))
     }
 
-    /// Computes a part of a decoding pass once its rows have come. A copy of the results that is submitted afterwards
-    /// has them.
+    /// Computes a part of a decoding pass once its rows have come. A copy of the results that is
+    /// submitted afterwards has them.
     pub(super) fn compute(&mut self, device: &Device, sent: &Sent) -> Result<(), Error> {
         self.compute_with(device, sent, Outbox::put)
     }

@@ -1,12 +1,15 @@
 //! Passes over a plan with parts of the host.
 //!
-//! In a decoding pass the rows of each go to the host, which computes the part, and back. The pass is one submission where
-//! kernels of it wait for the host: a hop has no call of the driver then. A pass whose kernels did not wait long enough runs
-//! again. Else a submission ends at each part. All other passes run the part on the GPU: its weights are streamed to places
-//! that parts share, and the kernels are those of resident weights. Passes have the same order on the GPU as without such parts.
+//! In a decoding pass the rows of each go to the host, which computes the part, and back. The
+//! pass is one submission where kernels of it wait for the host: a hop has no call of the driver
+//! then. A pass whose kernels did not wait long enough runs again. Else a submission ends at
+//! each part. All other passes run the part on the GPU: its weights are streamed to places that
+//! parts share, and the kernels are those of resident weights. Passes have the same order on the
+//! GPU as without such parts.
 //!
-//! A stream takes as long for few rows as for many, so short prompts are faster as rows of decoding passes. The length
-//! from which on a prompt is streamed is fixed at load: no other request changes the kernels of a row.
+//! A stream takes as long for few rows as for many, so short prompts are faster as rows of decoding
+//! passes. The length from which on a prompt is streamed is fixed at load: no other request changes
+//! the kernels of a row.
 
 use std::{ops::Range, time::Instant};
 
@@ -20,7 +23,8 @@ use super::{
 use crate::{device::Submission, kernels::sample::SampleCall, lower::choices::Choices};
 
 impl GpuExecutable {
-    /// The same with what the host has. The choices of earlier loads have the prompts that are streamed.
+    /// The same with what the host has. The choices of earlier loads have the
+    /// prompts that are streamed.
     ///
     /// # Errors
     ///
@@ -68,7 +72,8 @@ impl GpuExecutable {
             && self.host.as_ref().is_some_and(|host| host.waits(shape.rows))
     }
 
-    /// Records a pass up to the end of the last part of the host, with kernels that wait for the host.
+    /// Records a pass up to the end of the last part of the host, with kernels that wait for the
+    /// host.
     pub(super) fn record_waits(&self, shape: &PassShape) -> Vec<wgpu::CommandBuffer> {
         let parts = 0..self.plan.host.len();
         let recorded = |host: &Host| parts.map(|i| self.record_wait(host, shape, i)).collect();
@@ -108,8 +113,9 @@ impl GpuExecutable {
         encoder.finish()
     }
 
-    /// The host computes the parts of a pass that was submitted as a whole. While it waits for the GPU, it records the next
-    /// pass, with draws by `call` if there is one. After a failure the GPU waits for no part.
+    /// The host computes the parts of a pass that was submitted as a whole. While it waits for the
+    /// GPU, it records the next pass, with draws by `call` if there is one. After a failure the
+    /// GPU waits for no part.
     pub(super) fn compute_waits(
         &mut self,
         [shape, next]: [&PassShape; 2],
@@ -149,8 +155,8 @@ impl GpuExecutable {
         [shape.rows, self.plan.buffer(part.entry).width]
     }
 
-    /// Runs a pass up to the last part of the host, and returns the first step that did not run. The host computes that
-    /// part in [`finish_host`](Self::finish_host).
+    /// Runs a pass up to the last part of the host, and returns the first step that did not run.
+    /// The host computes that part in [`finish_host`](Self::finish_host).
     pub(super) fn run_host(&mut self, shape: &PassShape) -> Result<usize, Error> {
         let Some(mut host) = self.host.take() else { return Ok(0) };
         let outcome = self.run_parts(&mut host, shape);
@@ -158,8 +164,8 @@ impl GpuExecutable {
         outcome
     }
 
-    /// The host computes the last part, if [`run_host`](Self::run_host) has left it. The commands of the other steps are
-    /// recorded before, and submitted afterwards.
+    /// The host computes the last part, if [`run_host`](Self::run_host) has left it. The commands
+    /// of the other steps are recorded before, and submitted afterwards.
     pub(super) fn finish_host(&mut self) -> Result<(), Error> {
         let Self { device, host: Some(host), .. } = self else { return Ok(()) };
         match host.last.take() {
@@ -168,7 +174,8 @@ impl GpuExecutable {
         }
     }
 
-    /// Ends what the GPU does for a part that the host has computed, after the submission of the commands that follow.
+    /// Ends what the GPU does for a part that the host has computed, after the submission of the
+    /// commands that follow.
     pub(super) fn release_host(&self) -> Result<(), Error> {
         self.host.as_ref().map_or(Ok(()), |host| host.release(&self.device))
     }
@@ -190,7 +197,8 @@ impl GpuExecutable {
         Ok(first)
     }
 
-    /// The host computes each part but the last one. The commands up to the next one are recorded while the GPU runs.
+    /// The host computes each part but the last one. The commands up to the next one are
+    /// recorded while the GPU runs.
     fn decode_parts(&self, host: &mut Host, shape: &PassShape) -> Result<usize, Error> {
         let device = &self.device;
         let commands = |host: &mut Host, i: usize, part: &HostPart| {
@@ -265,7 +273,8 @@ impl GpuExecutable {
         host.enter(encoder, &self.buffers[part.exit.0], size);
     }
 
-    /// Records the copy with which the steps after the last part of the host begin, if it has run in this pass.
+    /// Records the copy with which the steps after the last part of the host begin, if it
+    /// has run in this pass.
     pub(super) fn enter_last(&self, encoder: &mut wgpu::CommandEncoder, shape: &PassShape) {
         if let (Phase::Decode, Some(host), Some(part)) =
             (shape.phase, &self.host, self.plan.host.last())

@@ -18,11 +18,13 @@ use crate::{
 
 /// The dispatches of a plan.
 pub(super) struct Lowered {
-    /// Whether steps select the rows that something is wanted of: those of a part before the last do not.
+    /// Whether steps select the rows that something is wanted of: those of a part
+    /// before the last do not.
     pub(super) selects: bool,
     /// The most rows of a tile of attention: the least of all ops, valid for all.
     pub(super) tile_rows: Option<usize>,
-    /// The dispatches of each step of a decoding pass over a single row, selected where steps select.
+    /// The dispatches of each step of a decoding pass over a single row, selected where steps
+    /// select.
     pub(super) alone: Vec<Vec<Dispatch>>,
     /// `[classes, steps]` of each step, in the order of [`RowClass::ALL`].
     pub(super) classes: [Vec<Vec<Dispatch>>; RowClass::ALL.len()],

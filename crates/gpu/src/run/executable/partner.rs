@@ -1,9 +1,10 @@
 //! Values that a pass reads of other passes without the host: hidden states of the pass before, and
 //! hidden states and sampled tokens of a partner.
 //!
-//! Both executables of a pair submit to one queue, so a copy at the beginning of a pass reads what the
-//! passes that were submitted before have left. Drafted tokens are copied to the ring of sampled tokens,
-//! where the rows find them, and to the results: these are the tokens that have run.
+//! Both executables of a pair submit to one queue, so a copy at the beginning of a pass
+//! reads what the passes that were submitted before have left. Drafted tokens are copied to
+//! the ring of sampled tokens, where the rows find them, and to the results: these are the
+//! tokens that have run.
 
 use std::sync::{
     Arc,

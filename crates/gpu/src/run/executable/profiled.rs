@@ -37,7 +37,8 @@ impl GpuExecutable {
         Ok(profile)
     }
 
-    /// Replaces the time of a pass by that of whole passes with the host, and adds the parts that it computes.
+    /// Replaces the time of a pass by that of whole passes with the host, and adds the
+    /// parts that it computes.
     fn profile_host(
         &mut self,
         shape: &PassShape,
@@ -65,8 +66,9 @@ impl GpuExecutable {
         Ok(())
     }
 
-    /// Runs the steps of a pass and waits for their end. Returns where the CPU's time went. Commands `ahead` are those of a
-    /// pass that waits for the host, recorded during the one before.
+    /// Runs the steps of a pass and waits for their end. Returns where the CPU's time
+    /// went. Commands `ahead` are those of a pass that waits for the host, recorded
+    /// during the one before.
     fn run_with_host(
         &mut self,
         shape: &PassShape,

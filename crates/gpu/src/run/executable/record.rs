@@ -17,20 +17,22 @@ use crate::{
 };
 
 impl GpuExecutable {
-    /// The persistent kernels of a pass, if it has some: of a decoding pass of one row that is alone, or of
-    /// a few of one slot.
+    /// The persistent kernels of a pass, if it has some: of a decoding pass of one row that is
+    /// alone, or of a few of one slot.
     pub(super) fn kernels_of(&self, shape: &PassShape) -> Option<&PersistentPass> {
         let few = shape.phase == Phase::Decode && shape.rows > 1 && shape.slots == 1;
         let rows = PassRows { count: shape.rows, below: shape.below[0] };
         self.steps.persistent.as_ref().filter(|_| shape.alone || few).and_then(|all| all.of(rows))
     }
 
-    /// Whether a pass begins with hidden states of another one, of this executable or of its partner.
+    /// Whether a pass begins with hidden states of another one, of this executable or of its
+    /// partner.
     pub(super) fn finds_states(&self, pass: &Pass<'_>) -> bool {
         !matches!(pass.hidden, Hidden::Given(_)) && !self.plan.given(pass.phase).is_empty()
     }
 
-    /// Records the steps of one pass from the first one on that did not run yet, by persistent kernels if it `persists`.
+    /// Records the steps of one pass from the first one on that did not run yet, by persistent
+    /// kernels if it `persists`.
     pub(super) fn record(
         &self,
         pass: &mut wgpu::ComputePass<'_>,
@@ -105,8 +107,8 @@ impl GpuExecutable {
         Recorded { first: Vec::new(), encoder, samples, drafted, logits_bytes, hidden, dead }
     }
 
-    /// Whether commands of a pass can be recorded before it comes: those of a part, as no other device waits for a whole
-    /// model, and those that wait for the host.
+    /// Whether commands of a pass can be recorded before it comes: those of a part, as no other
+    /// device waits for a whole model, and those that wait for the host.
     fn can_guess(&self, run: &Run) -> bool {
         let is_part = self.host.is_none() && self.in_flight.hurries();
         (is_part || run.waits)

@@ -1,11 +1,11 @@
-//! Passes in flight run again by dispatches, after a spin of a persistent kernel ran out, or of one that waits for the
-//! host.
+//! Passes in flight run again by dispatches, after a spin of a persistent kernel ran out, or of one
+//! that waits for the host.
 //!
 //! The results of such a pass are not to be used, and those of the passes submitted after it may
 //! depend on them. So the inputs of each are kept: the pages of its slots, the words of rows, of
 //! their efforts and of draws, and a copy of the sampled tokens of its slots before it. A pass that
-//! begins with hidden states of another one has a copy of these too. A repeated pass writes to the same
-//! places of the KV caches again.
+//! begins with hidden states of another one has a copy of these too. A repeated pass writes to the
+//! same places of the KV caches again.
 
 use std::collections::HashSet;
 
@@ -59,8 +59,8 @@ impl GpuExecutable {
         self.copy_tokens(encoder, copies);
     }
 
-    /// Records copies between the entry of a pass and the kept values that it began with, in the direction
-    /// that `of` chooses.
+    /// Records copies between the entry of a pass and the kept values that it began with, in the
+    /// direction that `of` chooses.
     fn copy_kept_states<'a>(
         &'a self,
         encoder: &mut wgpu::CommandEncoder,
@@ -171,8 +171,8 @@ impl GpuExecutable {
         self.write_hidden(run.shape.phase, rows.len(), &given.hidden);
     }
 
-    /// Writes the values that go into the first step, where the pass before has left its own. Values of another
-    /// pass are copied instead, and `hidden` is empty.
+    /// Writes the values that go into the first step, where the pass before has left its own.
+    /// Values of another pass are copied instead, and `hidden` is empty.
     pub(super) fn write_hidden(&self, phase: Phase, rows: usize, hidden: &[f32]) {
         let mut rest = hidden;
         for &given in self.plan.given(phase).iter().filter(|_| !hidden.is_empty()) {

@@ -54,8 +54,8 @@ pub(super) struct Replay {
     /// Copies of the sampled tokens `[slots, RECENT]`, one for each pass in flight; none without
     /// persistent kernels.
     pub(super) copies: Vec<wgpu::Buffer>,
-    /// Copies of the values `[rows, width]` that a pass of a head began with, one for each pass in flight;
-    /// none of other plans.
+    /// Copies of the values `[rows, width]` that a pass of a head began with, one for each pass in
+    /// flight; none of other plans.
     pub(super) states: Vec<wgpu::Buffer>,
     pub(super) next: usize,
     /// Passes that ran again.
@@ -67,8 +67,8 @@ pub(super) struct Replay {
 pub(super) const RING: u64 = 4 * RECENT as u64;
 
 impl Replay {
-    /// Memory for the passes of a plan, if its persistent kernels are `used`, and for so many bytes of
-    /// hidden states of each.
+    /// Memory for the passes of a plan, if its persistent kernels are `used`, and for so many bytes
+    /// of hidden states of each.
     pub(super) fn new(
         device: &Device,
         inputs: &Inputs,

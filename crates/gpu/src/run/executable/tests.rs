@@ -324,8 +324,8 @@ fn few_dispatches_depend_on_each_other() {
     }
 }
 
-/// A token that is drawn after its pass was submitted is that of a draw with the pass, and draws out
-/// of their order are refused.
+/// A token that is drawn after its pass was submitted is that of a draw with the pass, and draws
+/// out of their order are refused.
 #[test]
 fn draws_may_follow_their_passes() {
     let Some(device) = device() else { return };

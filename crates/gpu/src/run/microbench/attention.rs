@@ -52,8 +52,8 @@ pub struct Split<'a> {
 }
 
 impl Bench {
-    /// Uploads the operands: queries `[rows, heads, head_dim]` of the `rows` last positions, and keys
-    /// and values `[positions, kv_heads, head_dim]`, which lie in pages in another order.
+    /// Uploads the operands: queries `[rows, heads, head_dim]` of the `rows` last positions, and
+    /// keys and values `[positions, kv_heads, head_dim]`, which lie in pages in another order.
     pub fn prompt(
         &self,
         shape: &Heads,

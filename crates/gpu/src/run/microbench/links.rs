@@ -1,5 +1,5 @@
-//! The links between the CPU and a GPU: how fast weights go up and results come down, and how long a
-//! round trip takes.
+//! The links between the CPU and a GPU: how fast weights go up and results come down, and how
+//! long a round trip takes.
 
 use std::{
     sync::{Arc, mpsc},
@@ -54,7 +54,8 @@ impl Links {
         Self { device }
     }
 
-    /// Copies `bytes` from the CPU to the GPU through a mapped buffer, which `threads` threads fill.
+    /// Copies `bytes` from the CPU to the GPU through a mapped buffer, which
+    /// `threads` threads fill.
     ///
     /// # Errors
     ///
@@ -118,8 +119,8 @@ impl Links {
         Ok(best)
     }
 
-    /// The seconds of a round trip of `bytes`: the CPU writes them, the GPU copies them, and the CPU has
-    /// them again.
+    /// The seconds of a round trip of `bytes`: the CPU writes them, the GPU copies them, and
+    /// the CPU has them again.
     ///
     /// # Errors
     ///

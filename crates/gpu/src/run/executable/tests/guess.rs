@@ -7,10 +7,12 @@ use super::{
     *,
 };
 
-/// Tokens that each of two streams samples, of which the second begins later and is at other positions.
+/// Tokens that each of two streams samples, of which the second begins later and is at other
+/// positions.
 const TOKENS: u32 = 8;
 
-/// Decodes two streams in turn. Returns their tokens and hidden states, and the passes that were recorded before they came.
+/// Decodes two streams in turn. Returns their tokens and hidden states, and the passes that were
+/// recorded before they came.
 fn decode(executable: &mut GpuExecutable, expects: bool) -> (Vec<Sampled>, Vec<u32>, usize) {
     let (mut samples, mut states, mut recorded) = (Vec::new(), Vec::new(), 0);
     for position in 0..TOKENS {
@@ -43,7 +45,8 @@ fn decode(executable: &mut GpuExecutable, expects: bool) -> (Vec<Sampled>, Vec<u
     (samples, states, recorded)
 }
 
-/// Their bits are those of passes that are recorded as they come, by dispatches and by persistent kernels.
+/// Their bits are those of passes that are recorded as they come, by dispatches and
+/// by persistent kernels.
 #[test]
 fn passes_recorded_before_they_come_change_no_bit() {
     let Some(device) = coherent() else { return };

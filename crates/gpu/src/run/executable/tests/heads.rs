@@ -1,5 +1,5 @@
-//! Persistent kernels of passes that verify a draft, of a model with a head, and of the head: the bits
-//! of the dispatches, and passes that run again.
+//! Persistent kernels of passes that verify a draft, of a model with a head, and of the head: the
+//! bits of the dispatches, and passes that run again.
 
 use std::sync::atomic::Ordering;
 
@@ -21,7 +21,8 @@ fn persisted(device: &Device) -> u64 {
     device.persisted.load(Ordering::Relaxed)
 }
 
-/// Two to four rows of one slot have the bits of the dispatches, near and far, over a border of pages.
+/// Two to four rows of one slot have the bits of the dispatches, near and far, over a border of
+/// pages.
 #[test]
 fn passes_of_few_rows_change_no_bit() {
     use Phase::{Decode, Prompt};
@@ -131,8 +132,8 @@ struct Results {
     state: Vec<f32>,
 }
 
-/// A draft of three tokens and the verification of two, without a wait between them, and a further pass
-/// of the head.
+/// A draft of three tokens and the verification of two, without a wait between them, and a
+/// further pass of the head.
 fn speculate([model, head]: [&mut GpuExecutable; 2], fails: Fails) -> Results {
     assert!(head.pair(model.shared().unwrap()) && model.pair(head.shared().unwrap()));
     let known = [5, 9, 3].map(Input::Token);
@@ -190,8 +191,8 @@ fn speculate([model, head]: [&mut GpuExecutable; 2], fails: Fails) -> Results {
     Results { tokens, drafted, logits, state }
 }
 
-/// A model with a head and the head persist. Their failed passes run again from the values of their own
-/// time, although other passes have overwritten these.
+/// A model with a head and the head persist. Their failed passes run again from the values of their
+/// own time, although other passes have overwritten these.
 #[test]
 fn a_model_and_its_head_persist() {
     let Some(device) = coherent() else { return };

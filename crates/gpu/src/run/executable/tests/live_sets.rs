@@ -1,5 +1,5 @@
-//! The live inputs of a text on the CPU and on the GPU: the same but for near-ties. Before each matrix both have
-//! the same input again, so that its own arithmetic alone tells the two apart.
+//! The live inputs of a text on the CPU and on the GPU: the same but for near-ties. Before each
+//! matrix both have the same input again, so that its own arithmetic alone tells the two apart.
 
 use std::sync::Mutex;
 
@@ -12,13 +12,13 @@ use super::{
 };
 
 const TOKENS: usize = 48;
-/// How far a score may lie from the threshold if the backends disagree about it, relative to the threshold. A sum of
-/// `K` products in f32 is off by at most `K · 2⁻²⁴` of their magnitudes: 3e-5 for the widest matrix, of 512 inputs.
-/// At most three such sums lie between two inputs.
+/// How far a score may lie from the threshold if the backends disagree about it, relative to the
+/// threshold. A sum of `K` products in f32 is off by at most `K · 2⁻²⁴` of their magnitudes: 3e-5
+/// for the widest matrix, of 512 inputs. At most three such sums lie between two inputs.
 const NEAR: f64 = 1e-4;
 
-/// The elements of a matrix, also with the mean in place of the lower halves of their codes, its column norms and its
-/// threshold.
+/// The elements of a matrix, also with the mean in place of the lower halves of their codes, its
+/// column norms and its threshold.
 struct Matrix {
     elements: Vec<f32>,
     uppers: Vec<f32>,
@@ -53,8 +53,8 @@ impl Matrix {
         x.iter().zip(&self.norms).map(|(&x, norm)| f64::from(x).abs() * norm).collect()
     }
 
-    /// The distance of results from the products of the live inputs of `x`, in thresholds. An input that is live
-    /// elsewhere moves them by its score, which is about one threshold or more.
+    /// The distance of results from the products of the live inputs of `x`, in thresholds. An input
+    /// that is live elsewhere moves them by its score, which is about one threshold or more.
     fn distance(&self, x: &[f32], results: &[f32]) -> f64 {
         let scores = self.scores(x);
         let coded = |i: usize| {
@@ -88,7 +88,8 @@ struct Found {
     apart: f64,
     /// The greatest distance of the score of such an input from the threshold, relative to it.
     farthest: f64,
-    /// The greatest distance of the GPU's results from those of the CPU's live inputs, in thresholds.
+    /// The greatest distance of the GPU's results from those of the CPU's live
+    /// inputs, in thresholds.
     distance: f64,
 }
 
@@ -145,8 +146,8 @@ fn inputs_on_cpu(spec: &ModelSpec, plan: Plan, tokens: &[u32], level: Effort) ->
     all.clone()
 }
 
-/// Runs a text step by step on a GPU, and gives each marked matrix the input that it has on the CPU. `shift` is the
-/// factor of the thresholds by which the GPU's own inputs are judged.
+/// Runs a text step by step on a GPU, and gives each marked matrix the input that it has on the
+/// CPU. `shift` is the factor of the thresholds by which the GPU's own inputs are judged.
 fn compared(
     gpu: &mut GpuExecutable,
     spec: &ModelSpec,
@@ -242,7 +243,8 @@ fn live_sets_are_those_of_the_cpu_but_for_near_ties() {
     }
 }
 
-/// Thresholds of another backend show in the rule and in the results of kernels, unless they are almost equal.
+/// Thresholds of another backend show in the rule and in the results of kernels, unless
+/// they are almost equal.
 #[test]
 fn other_thresholds_are_other_live_sets() {
     let Some(device) = device() else { return };

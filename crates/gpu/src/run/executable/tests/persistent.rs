@@ -215,8 +215,8 @@ fn logits_below(
     logits.collect()
 }
 
-/// By dispatches a layer of a row below 1 has four products and attention. The results of the two products
-/// that are added to the residual stream have one each. Several KV splits have a merge.
+/// By dispatches a layer of a row below 1 has four products and attention. The results of the two
+/// products that are added to the residual stream have one each. Several KV splits have a merge.
 #[test]
 fn dispatches_of_rows_below_1() {
     let Some(device) = device() else { return };
@@ -266,8 +266,8 @@ fn rows_below_1_persist() {
     }
 }
 
-/// Three passes in flight, whose first ran into a spin without end: all run again, from the tokens and
-/// pages of their time.
+/// Three passes in flight, whose first ran into a spin without end: all run again, from the tokens
+/// and pages of their time.
 #[test]
 fn failed_passes_run_again() {
     let Some(device) = coherent() else { return };
