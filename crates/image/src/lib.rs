@@ -5,15 +5,18 @@
 //! ends the work at a time or when its caller wants it no more.
 //!
 //! [`decode`] gives a [`Picture`] of red, green and blue bytes, [`resize`] another one of it.
+//! [`Preprocessor`] makes the rows of a vision tower of it, by the settings of a model's own file.
 
 mod decode;
 mod error;
 mod limits;
 mod picture;
+mod preprocess;
 mod resize;
 
 pub use decode::decode;
 pub use error::ImageError;
 pub use limits::{Job, Limits};
 pub use picture::Picture;
+pub use preprocess::{Area, Grid, Plan, Prepared, Preprocessor, Size, Tower, View};
 pub use resize::{Filter, resize};

@@ -1,0 +1,43 @@
+//! Pictures as rows of patches.
+
+use super::plan::{Area, Grid};
+use super::values::Values;
+use super::{Channels, Tower};
+use crate::Picture;
+
+/// Appends the patches of an area, in the order of [`Grid`], and their rows and columns.
+pub(super) fn append(
+    picture: &Picture,
+    area: Area,
+    grid: Grid,
+    tower: Tower,
+    channels: Channels,
+    values: &Values,
+    out: &mut Vec<f32>,
+) {
+    let patch = tower.patch;
+    for (row, column) in grid.places() {
+        let (x, y) = (area.x + column * patch, area.y + row * patch);
+        let line = |y: u32| {
+            let row = picture.row(y);
+            row[x as usize * 3..][..patch as usize * 3].chunks_exact(3)
+        };
+        match channels {
+            Channels::First => {
+                for (channel, table) in values.table.iter().enumerate() {
+                    for y in y..y + patch {
+                        out.extend(line(y).map(|pixel| table[usize::from(pixel[channel])]));
+                    }
+                }
+            }
+            Channels::Last => {
+                for y in y..y + patch {
+                    out.extend(line(y).flat_map(|pixel| {
+                        let values = pixel.iter().zip(values.table.iter());
+                        values.map(|(byte, table)| table[usize::from(*byte)])
+                    }));
+                }
+            }
+        }
+    }
+}
