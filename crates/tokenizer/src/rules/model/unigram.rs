@@ -44,6 +44,7 @@ impl Unigram {
         let vocab = node.list("vocab")?;
         let entry = |entry: &Value| {
             let [text, score] = entry.as_array()?.as_slice() else { return None };
+            // Both read numbers by `serde_json` without `float_roundtrip`, so near-ties fall alike.
             let score = score.as_f64().filter(|score| score.is_finite())?;
             let text = text.as_str().filter(|text| text.len() <= MAX_TOKEN)?;
             Some((Box::<str>::from(text), score))
