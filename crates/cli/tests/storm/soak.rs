@@ -35,6 +35,8 @@ use crate::{
 /// How much the memory may grow after the first tenth: caches that fill up later, and freed memory
 /// between the values of large bodies.
 const GROWTH: usize = 192 << 20;
+/// How long the hostile clients should make a stream wait beyond a pass, in milliseconds.
+const WAIT: f64 = 5.0;
 /// The least time of the first tenth and of the part without hostile clients.
 const LEAST: Duration = Duration::from_secs(3);
 
@@ -95,8 +97,12 @@ fn honest_clients_beside_hostile_ones() {
     // abandoned requests are freed when the server sees that their clients are gone
     thread::sleep(Duration::from_secs(2));
     memory.push(server.memory());
+    // a pass is the median pause without hostile clients
+    let bound = alone.texts.median() + WAIT;
+    let within = [&alone, &beside].map(|part| part.texts.percent_within(bound));
     let report = json!({
-        "seconds": time.as_secs(), "without_hostile_clients": alone.report(),
+        "seconds": time.as_secs(), "a_pass_and_5_ms": bound,
+        "percent_within_it_without_and_beside": within, "without_hostile_clients": alone.report(),
         "beside_hostile_clients": beside.report(), "attacks": *attacks.counts.lock().unwrap(),
         "memory_mib_after_each_tenth": memory.iter().map(|bytes| bytes >> 20).collect::<Vec<_>>(),
         "peak_mib": server.peak() >> 20,

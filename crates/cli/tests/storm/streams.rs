@@ -139,9 +139,21 @@ impl Gaps {
         ((class.unwrap_or(0) + 1) * CLASS) as f64 / 1000.0
     }
 
+    /// The median pause in milliseconds.
+    pub(crate) fn median(&self) -> f64 {
+        self.percentile(50)
+    }
+
+    /// The percentage of pauses of at most a number of milliseconds, in whole classes.
+    pub(crate) fn percent_within(&self, milliseconds: f64) -> f64 {
+        let classes = (milliseconds * 1000.0).round() as usize / CLASS;
+        let within: usize = self.classes.iter().take(classes).sum();
+        100.0 * within as f64 / self.classes.iter().sum::<usize>().max(1) as f64
+    }
+
     pub(crate) fn report(&self) -> Value {
         json!({"texts": self.texts, "sent_again": self.repeated, "tokens": self.tokens, "other_texts": self.wrong.len(),
-               "median_ms": self.percentile(50), "95th_percentile_ms": self.percentile(95),
+               "median_ms": self.median(), "95th_percentile_ms": self.percentile(95),
                "99th_percentile_ms": self.percentile(99),
                "pauses_above_250_ms": self.stalls, "longest_pause_ms": self.longest.as_millis() as u64})
     }
