@@ -1,5 +1,6 @@
 //! Decoding of audio files and of raw PCM.
 
+mod ahead;
 mod cancel;
 mod codec;
 mod decoder;

@@ -1,5 +1,6 @@
 //! The packets of a container, by one reader for each kind.
 
+use super::ahead::Ahead;
 use super::decoder::Decoder;
 use super::input::Input;
 use super::ogg::{self, Ogg};
@@ -29,7 +30,7 @@ const PIPED: f64 = (i32::MAX - 4_096) as f64;
 
 /// The reader of a container.
 pub(super) enum Source {
-    Library(Box<dyn FormatReader>),
+    Library(Box<dyn FormatReader>, Option<Ahead>),
     Ogg(Box<Ogg>),
 }
 
@@ -51,7 +52,7 @@ pub(super) enum Next {
     End(Option<String>),
 }
 
-/// The length of a stream, as pages of Ogg state it.
+/// The end of a stream, as pages of Ogg state it, or a packet that is read ahead.
 #[derive(Clone, Copy, Default)]
 pub(super) struct End {
     /// Samples up to the end of the packet's page, counted from any start.
@@ -84,13 +85,13 @@ impl Source {
                 frames(prepared.kind).probe(&hint, stream, options, MetadataOptions::default())
             }
         };
-        reader.map(Self::Library).map_err(|error| opening(name, error))
+        reader.map(|reader| Self::Library(reader, None)).map_err(|error| opening(name, error))
     }
 
     /// The container's name.
     pub(super) fn container(&self) -> &'static str {
         match self {
-            Self::Library(reader) => reader.format_info().short_name,
+            Self::Library(reader, _) => reader.format_info().short_name,
             Self::Ogg(_) => "ogg",
         }
     }
@@ -98,7 +99,7 @@ impl Source {
     /// The track to decode: the default one, or else the first one in a supported codec.
     pub(super) fn choose(&self, name: &str) -> Result<Chosen, AudioError> {
         match self {
-            Self::Library(reader) => choose(reader.as_ref(), name),
+            Self::Library(reader, _) => choose(reader.as_ref(), name),
             Self::Ogg(ogg) => Ok(Chosen {
                 decoder: Decoder::new(&ogg.parameters(), name)?,
                 id: 0,
@@ -108,20 +109,18 @@ impl Source {
         }
     }
 
+    /// Finds the last packet of a track from now on.
+    pub(super) fn look_ahead(&mut self, track: u32) {
+        if let Self::Library(_, ahead) = self {
+            *ahead = Some(Ahead::of(track));
+        }
+    }
+
     /// The next packet of any track.
     pub(super) fn next(&mut self, name: &str) -> Result<Next, AudioError> {
         match self {
-            Self::Library(reader) => Ok(match reader.next_packet() {
-                Ok(Some(packet)) => Next::Packet(packet, End::default()),
-                Ok(None) => Next::End(None),
-                Err(Error::ResetRequired) => Next::Tracks,
-                // Files that were written to a pipe end so. Others lack a part of the stated
-                // length.
-                Err(Error::IoError(error)) if error.kind() == ErrorKind::UnexpectedEof => {
-                    Next::End(None)
-                }
-                Err(error) => Next::End(Some(error.to_string())),
-            }),
+            Self::Library(reader, None) => Ok(next_of(reader.as_mut())),
+            Self::Library(reader, Some(ahead)) => Ok(ahead.next(|| next_of(reader.as_mut()))),
             Self::Ogg(ogg) => match ogg.next() {
                 Ok(ogg::Next::Packet(packet)) => {
                     let end = End {
@@ -150,7 +149,7 @@ impl Source {
     /// is that of the track alone.
     pub(super) fn seconds(&self, id: u32, input: &Input) -> (Option<f64>, bool) {
         let reader = match self {
-            Self::Library(reader) => reader,
+            Self::Library(reader, _) => reader,
             Self::Ogg(ogg) => return (ogg.seconds(), true),
         };
         let entry = reader.tracks().iter().find(|entry| entry.id == id);
@@ -182,6 +181,18 @@ impl Source {
         let media = reader.media_info();
         let of_media = || Some(media.duration?.get() as f64 * f64::from(media.time_base?));
         (of_media(), reader.tracks().len() == 1)
+    }
+}
+
+/// The next item of a reader.
+fn next_of(reader: &mut dyn FormatReader) -> Next {
+    match reader.next_packet() {
+        Ok(Some(packet)) => Next::Packet(packet, End::default()),
+        Ok(None) => Next::End(None),
+        Err(Error::ResetRequired) => Next::Tracks,
+        // Files that were written to a pipe end so. Others lack a part of the stated length.
+        Err(Error::IoError(error)) if error.kind() == ErrorKind::UnexpectedEof => Next::End(None),
+        Err(error) => Next::End(Some(error.to_string())),
     }
 }
 

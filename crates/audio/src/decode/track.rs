@@ -76,6 +76,8 @@ pub(crate) struct Track {
     rate: Option<u32>,
     /// Seconds that are to be dropped at the start.
     lead: f64,
+    /// Seconds that are to be dropped at the end of the last packet.
+    padding: f64,
     clock: Clock,
     interleaved: Vec<f32>,
     /// Samples of the last packet.
@@ -97,11 +99,16 @@ impl Track {
     }
 
     fn open_unguarded(prepared: &Prepared, name: &str) -> Result<Self, AudioError> {
-        let source = Source::open(prepared, name)?;
+        let mut source = Source::open(prepared, name)?;
         let Chosen { decoder, id, tick, lead } = source.choose(name)?;
         let start = prepared.starts.iter().find(|start| start.0 == id);
         let start = start.map(|start| start.1 as f64 * tick.unwrap_or(0.0));
         let lead = start.or(lead).or(decoder.lead()).unwrap_or(0.0);
+        let padding = prepared.paddings.iter().find(|padding| padding.0 == id);
+        let padding = padding.map_or(0.0, |padding| padding.1 as f64 * 1e-9);
+        if padding > 0.0 {
+            source.look_ahead(id);
+        }
         let (seconds, own) = source.seconds(id, &prepared.input);
         let (rate, channels) = decoder.spec();
         let stated = Stated {
@@ -118,6 +125,7 @@ impl Track {
             tick,
             rate,
             lead,
+            padding,
             clock: Clock::default(),
             interleaved: Vec::new(),
             last: 0,
@@ -232,7 +240,7 @@ impl Track {
     }
 
     /// The samples of a packet that belong to the content, by the length of the stream or of the
-    /// packet.
+    /// packet, or by the padding of the last one.
     fn kept(
         &self,
         frames: usize,
@@ -244,6 +252,10 @@ impl Track {
             let whole = granule.saturating_add_signed(ahead.saturating_neg());
             let excess = self.clock.samples.saturating_sub(whole);
             return frames.saturating_sub(usize::try_from(excess).unwrap_or(usize::MAX));
+        }
+        if end.is_last {
+            let padding = (self.padding * f64::from(rate)).round() as usize;
+            return frames.saturating_sub(padding);
         }
         match self.tick {
             // the last packet of Opus in MP4 is shorter than its samples

@@ -1,6 +1,8 @@
 //! Matroska and WebM: of what precedes the first cluster, only the tracks are shown.
 //!
 //! Tags, chapters, covers, fonts and indexes become void elements (RFC 8794, section 11.3.3).
+//! The last cluster is looked at too: the reader of packets does not tell the padding of a track's
+//! last one.
 
 use super::walked::{CHUNKS, Walked};
 use crate::decode::input::{Change, Input};
@@ -21,6 +23,15 @@ const ENTRY: u32 = 0xae;
 const PRIVATE: u32 = 0x63a2;
 const CLUSTER: u32 = 0x1f43_b675;
 const VOID: u8 = 0xec;
+const SIMPLE_BLOCK: u32 = 0xa3;
+const BLOCK_GROUP: u32 = 0xa0;
+const BLOCK: u32 = 0xa1;
+const DISCARD_PADDING: u32 = 0x75a2;
+
+/// Elements behind the first cluster, and elements of the last one, at most.
+const ELEMENTS: usize = 1 << 15;
+/// Elements of a group of a block at most.
+const GROUPED: usize = 32;
 
 /// The header of an element.
 struct Element {
@@ -48,7 +59,10 @@ pub(super) fn walk(input: &mut Input) -> Result<Walked, String> {
             CLUSTER if tracks.count == 0 => {
                 return Err("its tracks do not precede its first cluster".to_owned());
             }
-            CLUSTER => return Ok(walked),
+            CLUSTER => {
+                walked.paddings = paddings(input, child);
+                return Ok(walked);
+            }
             LIST => tracks.add(input, &child)?,
             INFO => small(&child, "information")?,
             _ => walked.changes.extend(void(&child)),
@@ -117,6 +131,100 @@ impl Tracks {
     }
 }
 
+/// The padding at the end of each track, in nanoseconds, as its last block states it (RFC 9559,
+/// section 5.1.3.5.7). A track keeps its padding if its last block is not in the last cluster, or if
+/// clusters state no size, as in live streams.
+fn paddings(input: &mut Input, first: Element) -> Vec<(u32, u64)> {
+    let mut all: Vec<(u32, u64)> = Vec::new();
+    let Some(Element { content: mut at, end: Some(end), .. }) = last_cluster(input, first) else {
+        return all;
+    };
+    for _ in 0..ELEMENTS {
+        if at >= end {
+            return all;
+        }
+        let Some(child) = element(input, at) else { break };
+        let Some(next) = child.end else { break };
+        let (track, padding) = match child.id {
+            SIMPLE_BLOCK => (track(input, &child), 0),
+            BLOCK_GROUP => group(input, &child),
+            _ => (None, 0),
+        };
+        if let Some(track) = track {
+            all.retain(|(other, _)| *other != track);
+            if padding > 0 {
+                all.push((track, padding));
+            }
+        }
+        at = next;
+    }
+    Vec::new()
+}
+
+/// The last cluster from a first one on.
+fn last_cluster(input: &mut Input, first: Element) -> Option<Element> {
+    let mut at = first.end?;
+    let mut last = first;
+    for _ in 0..ELEMENTS {
+        let Some(next) = element(input, at) else { return Some(last) };
+        at = next.end?;
+        if next.id == CLUSTER {
+            last = next;
+        }
+    }
+    None
+}
+
+/// The track and the padding of a group with one block.
+fn group(input: &mut Input, group: &Element) -> (Option<u32>, u64) {
+    let (mut at, end) = (group.content, group.end.unwrap_or(group.content));
+    let mut found = (None, 0);
+    for _ in 0..GROUPED {
+        if at >= end {
+            break;
+        }
+        let Some(child) = element(input, at) else { break };
+        match child.id {
+            BLOCK => found.0 = track(input, &child),
+            DISCARD_PADDING => found.1 = padding(input, &child).unwrap_or(0),
+            _ => {}
+        }
+        let Some(next) = child.end else { break };
+        at = next;
+    }
+    found
+}
+
+/// The number of a block's track.
+fn track(input: &mut Input, block: &Element) -> Option<u32> {
+    let mut head = [0; 8];
+    let count = input.read_at(block.content, &mut head).ok()?;
+    u32::try_from(number(&head[..count])?.0).ok()
+}
+
+/// The value of a signed element. A negative one is a padding before the content.
+fn padding(input: &mut Input, element: &Element) -> Option<u64> {
+    let size = usize::try_from(element.end? - element.content).ok()?;
+    let mut bytes = [0; 8];
+    let value = bytes.get_mut(..size).filter(|value| !value.is_empty())?;
+    if input.read_at(element.content, value).ok()? != size {
+        return None;
+    }
+    u64::try_from(i64::from_be_bytes(bytes) >> (64 - 8 * size)).ok()
+}
+
+/// A number of variable length, its bytes, and whether it stands for an unknown one (RFC 8794,
+/// section 4).
+fn number(bytes: &[u8]) -> Option<(u64, usize, bool)> {
+    let first = *bytes.first()?;
+    let length = first.leading_zeros() as usize + 1;
+    let all = bytes.get(..length).filter(|_| length <= 8)?;
+    let mask = 0xff_u64 >> length;
+    let value =
+        all[1..].iter().fold(u64::from(first) & mask, |value, byte| value << 8 | u64::from(*byte));
+    Some((value, length, value == (1 << (7 * length)) - 1))
+}
+
 /// The header of the element at a place.
 fn element(input: &mut Input, at: u64) -> Option<Element> {
     let mut head = [0; 12];
@@ -125,16 +233,9 @@ fn element(input: &mut Input, at: u64) -> Option<Element> {
     let width = head.first()?.leading_zeros() as usize + 1;
     let id = head.get(..width).filter(|_| width <= 4)?;
     let id = id.iter().fold(0, |id, byte| id << 8 | u32::from(*byte));
-    let first = *head.get(width)?;
-    let length = first.leading_zeros() as usize + 1;
-    let size = head.get(width..width + length)?;
-    let mask = 0xff_u32 >> length;
-    let size = size[1..]
-        .iter()
-        .fold(u64::from(u32::from(first) & mask), |size, byte| size << 8 | u64::from(*byte));
+    let (size, length, is_unknown) = number(&head[width..])?;
     let content = at + (width + length) as u64;
-    let unknown = (1 << (7 * length)) - 1;
-    let end = content.checked_add(size).filter(|_| size != unknown);
+    let end = content.checked_add(size).filter(|_| !is_unknown);
     Some(Element { id, at, content, end })
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Prepared {
     pub(crate) kind: Kind,
     /// The starts of the tracks of an MP4 file as `(track, ticks of its media)`.
     pub(crate) starts: Vec<(u32, u64)>,
+    /// The paddings at the ends of the tracks of a Matroska file as `(track, nanoseconds)`.
+    pub(crate) paddings: Vec<(u32, u64)>,
 }
 
 /// Walks the header of a file.
@@ -55,7 +57,7 @@ pub(crate) fn prepare(input: &Input, name: &str) -> Result<Prepared, AudioError>
     let malformed = |problem| AudioError::Malformed { name: name.to_owned(), problem };
     let walked = walked.map_err(malformed)?;
     let input = input.part(walked.part).changed(walked.changes);
-    Ok(Prepared { input, kind, starts: walked.starts })
+    Ok(Prepared { input, kind, starts: walked.starts, paddings: walked.paddings })
 }
 
 /// Whether bytes may be audio: a quick look at their start, before the decoder's turn.

@@ -12,11 +12,18 @@ pub(super) struct Walked {
     pub(super) changes: Vec<Change>,
     /// The starts of tracks, as `(track, ticks of its media)`.
     pub(super) starts: Vec<(u32, u64)>,
+    /// The paddings at the ends of tracks, as `(track, nanoseconds)`.
+    pub(super) paddings: Vec<(u32, u64)>,
 }
 
 impl Walked {
     /// All bytes as they are.
     pub(super) fn whole(input: &Input) -> Self {
-        Self { part: 0..input.length(), changes: Vec::new(), starts: Vec::new() }
+        Self {
+            part: 0..input.length(),
+            changes: Vec::new(),
+            starts: Vec::new(),
+            paddings: Vec::new(),
+        }
     }
 }
