@@ -65,8 +65,8 @@ pub struct LoadOptions {
     /// 2,048 on a GPU with matrix cores and enough memory. If the model's texts are run as a whole
     /// and the context is longer, `None` is for the context, up to 16,384.
     pub rows: Option<usize>,
-    /// The pooling of embeddings. `None` is for the one that the file names, or for the mean if the
-    /// file of an encoder names none.
+    /// The pooling of embeddings. `None` is for the one that the file states. An encoder whose file
+    /// states none is refused.
     pub pooling: Option<Pooling>,
     /// LoRA adapters with their scales; see [`lora`](Self::lora).
     pub loras: Vec<Lora>,

@@ -46,15 +46,24 @@ pub(super) fn pooling(plan: &Plan, options: &LoadOptions) -> Result<Pooling, Err
     }
 }
 
-/// Says that a text's embedding is the mean of its tokens, if neither the file nor the
-/// options name a pooling.
-pub(super) fn mention_pooling(checkpoint: &Checkpoint, plan: &Plan, options: &LoadOptions) {
+/// Refuses an encoder of embeddings whose pooling neither the file nor the options state.
+pub(super) fn check_pooling(
+    checkpoint: &Checkpoint,
+    plan: &Plan,
+    options: &LoadOptions,
+) -> Result<(), Error> {
     let is_encoder = plan.output == OutputKind::Embedding && plan.whole_sequences;
-    let names_one = Keys::new(checkpoint.metadata())
+    let states_one = Keys::new(checkpoint.metadata())
         .is_ok_and(|keys| keys.metadata().get(&keys.key("pooling_type")).is_some());
-    if is_encoder && !names_one && options.pooling.is_none() {
-        tracing::warn!("the model names no pooling: an embedding is the mean of all tokens");
+    if !is_encoder || states_one || options.pooling.is_some() {
+        return Ok(());
     }
+    // llama.cpp gives each token a vector then, sentence-transformers a text the mean
+    Err(Error::Option {
+        option: "pooling",
+        found: format!("not given, and {} states none", checkpoint.name()),
+        expected: "mean, as sentence-transformers takes then, cls, last or none".to_owned(),
+    })
 }
 
 /// The plan without a norm of length 1 as its last step: the requests say whether embeddings are

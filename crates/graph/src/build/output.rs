@@ -41,7 +41,7 @@ impl Builder<'_> {
         Ok(match self.keys.metadata().opt_usize(&self.keys.key(name))? {
             // converters do not tell that a classifier is one
             None if is_encoder && self.tensors.has("cls.output.weight") => Some(PoolingType::Rank),
-            // as sentence-transformers does
+            // as sentence-transformers does; a load asks for a stated one
             None => is_encoder.then_some(PoolingType::Mean),
             Some(0) => is_encoder.then_some(PoolingType::None),
             Some(1) => Some(PoolingType::Mean),

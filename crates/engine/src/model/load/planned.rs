@@ -40,5 +40,6 @@ pub(super) fn plan_of(checkpoint: &Checkpoint, options: &LoadOptions) -> Result<
     };
     let plan = value_plans::without_norm(pelton_graph::build_with(checkpoint, &build)?);
     value_plans::refuse_speech(checkpoint, &plan)?;
+    value_plans::check_pooling(checkpoint, &plan, options)?;
     Ok(plan)
 }

@@ -73,7 +73,6 @@ impl Resident {
         let head = Head::new(&plan, &checkpoint, options)?;
         let weight_bytes = file_bytes(&plan) + head.weights;
         let pooling = value_plans::pooling(&plan, options)?;
-        value_plans::mention_pooling(&checkpoint, &plan, options);
         let sizes = (tokens, head.weights + head.caches);
         let load = |plan: &Plan| load(&devices, plan, &checkpoint, sizes, options);
         let (plan, (limits, placement, mut executable), fits) =
