@@ -177,6 +177,12 @@ impl From<pelton::Error> for ApiError {
             E::RequestOption { option, .. } | E::Option { option: option @ "lora", .. } => {
                 Self::field(option, text)
             }
+            E::Output { found, expected: "embeddings", .. } if found.starts_with("logits") => {
+                Self::invalid(format!(
+                    "{text}. A server that is started with --pooling last embeds a text by the \
+                     model's last token."
+                ))
+            }
             E::Sampling(_) => {
                 let param = text.split(' ').next().unwrap_or_default().to_owned();
                 Self::field(param, text)

@@ -362,6 +362,22 @@ fn embeddings_and_scores() {
     assert_eq!(answer.json()["error"]["code"], "context_length_exceeded");
 }
 
+/// A language model embeds texts by an option of the server, which the error names.
+#[test]
+fn embeddings_of_a_language_model() {
+    let server = start(|_| {});
+    for (path, body) in [
+        ("/v1/embeddings", json!({"input": "a"})),
+        ("/embedding", json!({"content": "a"})),
+        ("/api/embed", json!({"model": "built-in", "input": "a"})),
+    ] {
+        let answer = server.post(path, &body);
+        assert_eq!(answer.status, 400, "{path}");
+        let said = answer.json()["error"].to_string();
+        assert!(said.contains("computes logits") && said.contains("--pooling last"), "{said}");
+    }
+}
+
 /// Base64, by its definition.
 fn decode(text: &str) -> Vec<u8> {
     const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
