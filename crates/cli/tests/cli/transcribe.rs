@@ -69,9 +69,12 @@ fn samples_have_their_texts() {
         let mut words = vec!["transcribe", "built-in"];
         words.extend(files.iter().map(String::as_str));
         words.extend(["-o", folder.to_str().unwrap(), "--batch", batch]);
-        stdout(&run(&[&words[..], &CPU[..]].concat()));
+        let output = run(&[&words[..], &CPU[..]].concat());
+        assert_eq!(stdout(&output), "");
         for (name, text) in names.iter().zip(&texts) {
             let file = folder.join(name).with_extension("txt");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains(&format!("{} is written", file.display())), "{said}");
             assert_eq!(fs::read_to_string(&file).unwrap().trim_end(), text, "{name}");
             fs::remove_file(file).unwrap();
         }

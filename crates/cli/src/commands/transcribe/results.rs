@@ -10,7 +10,11 @@ use anyhow::{Context, Result, bail};
 use pelton::speech::{Format, Segment, WriteOptions, write};
 
 use super::args::{Args, STDIN};
-use crate::{interrupt::Flag, new_file::NewFile, output};
+use crate::{
+    interrupt::Flag,
+    new_file::NewFile,
+    output::{self, note},
+};
 
 /// The files of the results of an audio file, one for each format; none for standard output.
 pub(super) type Results = Vec<(Format, PathBuf)>;
@@ -70,6 +74,7 @@ pub(super) fn write_all(
             .with_context(|| format!("{} could not be written", path.display()))?;
         drop(out);
         file.finish()?;
+        note!("{} is written", path.display());
     }
     Ok(())
 }
