@@ -8,11 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use pelton::{EmbedOptions, Embedding, LoadOptions, Model, Prompt};
 use serde_json::json;
 
-use super::{joined, lines_or_stdin, stdin_lines::StdinLines, text_of};
+use super::{
+    joined, lines_or_stdin, note_unread_pipe, stdin_has_text, stdin_lines::StdinLines, text_of,
+};
 use crate::{
     interrupt::{EXIT_CODE, Flag, Interrupt},
     load_flags::EmbeddingFlags,
@@ -24,23 +26,25 @@ use crate::{
     progress::Progress,
 };
 
-/// The log lines: warnings of a load, such as that the model names no pooling.
+/// The log lines: warnings of a load.
 pub(crate) const LOG: &str = "pelton=warn";
 
 /// The most lines of standard input that are embedded together.
 const TOGETHER: usize = 256;
+const NO_LINE: &str = "standard input has no line, expected a text a line";
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "A TEXT of - stands for the lines of standard input. Without --json and -o every \
-                  text is one line of\nnumbers; with --pooling none every token is. - alone is \
-                  answered line by line. A text that is longer\nthan the context is an error."
+    after_help = "A TEXT of -, or no text at all, stands for the lines of standard input. Without \
+                  --json and -o every\ntext is one line of numbers; with --pooling none every token \
+                  is. Lines of standard input alone are\nanswered as they come. A text that is longer \
+                  than the context is an error."
 )]
 pub(crate) struct Args {
     /// A model: a file, a directory, or a name such as OWNER/NAME
     model: String,
-    /// The texts; - for the lines of standard input
-    #[arg(required_unless_present_any = ["prompt", "file"], value_name = "TEXT")]
+    /// The texts; - or nothing for the lines of standard input
+    #[arg(value_name = "TEXT")]
     texts: Vec<String>,
     /// A text, or several with the separator between them; it may begin with -
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
@@ -70,16 +74,23 @@ pub(crate) struct Args {
     load: LoadArgs,
 }
 
-pub(crate) fn run(args: Args) -> Result<ExitCode> {
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let mut options = EmbedOptions::default().normalize(!args.no_normalize);
     options.dimensions = args.dimensions;
     let more = separated(&args)?;
+    if args.texts.is_empty() && more.is_empty() {
+        stdin_has_text()?;
+        args.texts.push("-".to_owned());
+    } else if !args.texts.iter().any(|text| text == "-") {
+        note_unread_pipe();
+    }
     if args.texts == ["-"] && more.is_empty() && args.output.is_none() && !args.json {
         let interrupt = Interrupt::install();
         return each_line(&load(&args)?, &options, &interrupt.flag());
     }
     let texts = lines_or_stdin(&args.texts)?.into_iter().chain(more);
     let texts: Vec<Prompt> = texts.map(Prompt::from).collect();
+    ensure!(!texts.is_empty(), NO_LINE);
     let interrupt = Interrupt::install();
     let model = load(&args)?;
     // opened first: hours of work are not lost to a misspelt path
@@ -150,7 +161,9 @@ fn load(args: &Args) -> Result<Model> {
 fn each_line(model: &Model, options: &EmbedOptions, stop: &Flag) -> Result<ExitCode> {
     let lines = StdinLines::of_stdin(stop.clone());
     let mut out = output::stdout();
+    let mut any = false;
     while let Some(first) = lines.next(true)? {
+        any = true;
         let mut texts = vec![Prompt::from(first)];
         while texts.len() < TOGETHER
             && let Some(line) = lines.next(false)?
@@ -168,6 +181,7 @@ fn each_line(model: &Model, options: &EmbedOptions, stop: &Flag) -> Result<ExitC
         }
         out.flush()?;
     }
+    ensure!(any || stop.is_set(), NO_LINE);
     Ok(match stop.is_set() {
         true => ExitCode::from(EXIT_CODE),
         false => ExitCode::SUCCESS,

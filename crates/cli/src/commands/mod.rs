@@ -30,9 +30,15 @@ pub(crate) mod template;
 pub(crate) mod tokenize;
 pub(crate) mod transcribe;
 
-use std::{fs, io::Read, path::Path};
+use std::{
+    fs,
+    io::{IsTerminal, Read, stdin},
+    path::Path,
+};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+
+use crate::output::note;
 
 /// The text of an argument; `-` reads standard input.
 fn text_or_stdin(text: &str) -> Result<String> {
@@ -40,10 +46,34 @@ fn text_or_stdin(text: &str) -> Result<String> {
         return Ok(text.to_owned());
     }
     let mut bytes = Vec::new();
-    std::io::stdin().read_to_end(&mut bytes).context("standard input could not be read")?;
+    stdin().read_to_end(&mut bytes).context("standard input could not be read")?;
     String::from_utf8(bytes)
         .map_err(|e| e.utf8_error())
         .context("standard input is not text, expected UTF-8")
+}
+
+/// Checks that standard input can give the text that no argument gives.
+///
+/// # Errors
+/// If it is a terminal.
+fn stdin_has_text() -> Result<()> {
+    ensure!(
+        !stdin().is_terminal(),
+        "found no text, expected an argument, --prompt, --file, or a pipe or file as standard input"
+    );
+    Ok(())
+}
+
+/// Says that a pipe is not read, as an argument gives the text.
+fn note_unread_pipe() {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let is_pipe = fs::metadata("/dev/stdin").is_ok_and(|stdin| stdin.file_type().is_fifo());
+        if is_pipe {
+            note!("standard input is not read: a text is given, and - in its place reads it");
+        }
+    }
 }
 
 /// As [`text_or_stdin`], for a prompt: one final line break of standard input is dropped, as shells

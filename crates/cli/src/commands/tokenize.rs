@@ -2,11 +2,11 @@
 
 use std::{io::Write, path::PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use pelton::tokenizer::{Special, Tokenizer};
 use serde_json::json;
 
-use super::{text_or_stdin, whole_text_of};
+use super::{note_unread_pipe, stdin_has_text, text_or_stdin, whole_text_of};
 use crate::{
     model,
     output::{self, WithHint},
@@ -20,8 +20,7 @@ use crate::{
 pub(crate) struct Args {
     /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
     model: String,
-    /// The text; - for standard input
-    #[arg(required_unless_present_any = ["prompt", "file"])]
+    /// The text; - or nothing for standard input
     text: Option<String>,
     /// The text, in place of the argument; it may begin with -
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "text")]
@@ -45,9 +44,18 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let tokenizer = Tokenizer::from_metadata(checkpoint.metadata())
         .hint(format!("`pelton inspect {}` shows the vocabulary's metadata", args.model))?;
     let text = match (&args.text, &args.prompt, &args.file) {
-        (Some(text), ..) => text_or_stdin(text)?,
-        (None, _, Some(path)) => whole_text_of(path)?,
-        (None, text, None) => text.clone().unwrap_or_default(),
+        (Some(text), ..) if text == "-" => text_or_stdin(text)?,
+        (Some(text), ..) | (None, Some(text), _) => {
+            note_unread_pipe();
+            text.clone()
+        }
+        (None, None, Some(path)) => whole_text_of(path)?,
+        (None, None, None) => {
+            stdin_has_text()?;
+            let text = text_or_stdin("-")?;
+            ensure!(!text.is_empty(), "standard input is empty, expected a text");
+            text
+        }
     };
     let ids = match args.special {
         true => tokenizer.encode_prompt(&text)?,

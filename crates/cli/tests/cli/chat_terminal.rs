@@ -297,3 +297,17 @@ fn loaded_messages_are_shown() {
     terminal.send("/exit\r");
     assert!(terminal.end().success());
 }
+
+/// A command that reads its text from a pipe awaits none on a terminal.
+#[test]
+fn no_text_is_read_from_a_terminal() {
+    for args in
+        [&["embed", "built-in", "--pooling", "last"][..], &["tokenize", "built-in"], &["run"]]
+    {
+        let mut command = pelton();
+        command.args(args);
+        let terminal = Terminal::start(command);
+        terminal.wait("found no text, expected an argument", 1);
+        assert_eq!(terminal.end().code(), Some(1), "{args:?}");
+    }
+}

@@ -34,8 +34,7 @@ fn errors_are_one_sentence_and_a_hint() {
 #[test]
 fn wrong_usage_is_exit_code_2() {
     for args in [
-        &["run"][..],
-        &["run", "a", "b", "c"],
+        &["run", "a", "b", "c"][..],
         &["run", "a", "--temperature", "hot"],
         &["run", "a", "--threads", "0"],
         &["run", "a", "--device", "nonsense"],

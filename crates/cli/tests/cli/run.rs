@@ -59,6 +59,7 @@ fn run_reads_a_prompt_from_stdin() {
     assert_eq!(prompt(&["-"], "The little fox"), "The little fox");
     assert_eq!(prompt(&["-"], "The little fox\n"), "The little fox");
     assert_eq!(prompt(&["built-in"], "The little fox\n\n"), "The little fox\n");
+    assert_eq!(prompt(&[], "The little fox\n"), "The little fox");
     assert_eq!(prompt(&["-m", "built-in"], "The little fox\n"), "The little fox");
     assert_eq!(prompt(&["-f", file.to_str().unwrap()], ""), "The little fox");
     assert_eq!(prompt(&["built-in", "-p", "- one item\n"], ""), "- one item\n");
@@ -82,8 +83,10 @@ fn run_never_answers_as_another_model() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains(words) && said.contains("\nhint: "), "{said}");
     }
-    let said = super::refused(&["run", "built-in", "-n", "3"], 1);
-    assert!(said.contains("standard input is empty"), "{said}");
+    for args in [&["run", "built-in", "-n", "3"][..], &["run"]] {
+        let said = super::refused(args, 1);
+        assert!(said.contains("standard input is empty"), "{said}");
+    }
     for args in [&["-m", "built-in", "x", "y"][..], &["-m", "built-in", "x", "-p", "y"]] {
         let said = super::refused(&[&["run"], args].concat(), 1);
         assert!(said.contains("expected"), "{said}");

@@ -180,9 +180,10 @@ fn directories_are_models() {
     assert!(stdout(&output).starts_with("one"));
 }
 
-/// Without a pooling in the folder a text is the mean of its tokens, as in sentence-transformers.
+/// An encoder whose folder states no pooling needs one. The mean is that of the tokens, as in
+/// sentence-transformers.
 #[test]
-fn an_encoder_without_pooling_takes_the_mean() {
+fn an_encoder_without_pooling_needs_one() {
     let (from, to) = (model("bert"), temporary("bert-without-pooling"));
     std::fs::create_dir_all(&to).unwrap();
     for name in ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
@@ -190,16 +191,40 @@ fn an_encoder_without_pooling_takes_the_mean() {
     }
     let folder = to.to_str().unwrap();
     let embed = |more: &[&str]| run(&[&["embed", folder, "hello world"], more].concat());
-    let own = embed(&["--device", "cpu"]);
-    assert!(String::from_utf8_lossy(&own.stderr).contains("names no pooling"), "{own:?}");
-    let own = rows(&stdout(&own));
-    assert_eq!(own, rows(&stdout(&embed(&["--device", "cpu", "--pooling", "mean"]))));
+    let said = refused(&["embed", folder, "hello world", "--device", "cpu"], 1);
+    assert!(said.contains("states none, expected mean, as sentence-transformers"), "{said}");
+    let own = rows(&stdout(&embed(&["--device", "cpu", "--pooling", "mean"])));
     let each = rows(&stdout(&embed(&["--device", "cpu", "--pooling", "none", "--no-normalize"])));
     let mean = |column: usize| each.iter().map(|row| row[column]).sum::<f64>() / each.len() as f64;
     let mean: Vec<f64> = (0..each[0].len()).map(mean).collect();
     let length = norm(&mean);
     for (own, mean) in own[0].iter().zip(mean) {
         assert!((own - mean / length).abs() < 1e-5, "{own} {mean}");
+    }
+}
+
+/// Standard input is read where no argument gives a text, and a pipe beside a text is mentioned.
+#[test]
+fn a_pipe_gives_the_texts() {
+    let bert = model("bert/model.gguf");
+    let embed = ["embed", &bert, "--device", "cpu"];
+    let expected = stdout(&run(&["embed", &bert, "one text", "another", "--device", "cpu"]));
+    assert_eq!(stdout(&with_stdin(&embed, "one text\nanother\n")), expected);
+    let json = with_stdin(&[&embed[..], &["--json"]].concat(), "one text\nanother");
+    let json: serde_json::Value = serde_json::from_str(&stdout(&json)).unwrap();
+    assert_eq!(json["data"].as_array().unwrap().len(), 2);
+    let ids = ["tokenize", "built-in", "--ids"];
+    let piped = stdout(&with_stdin(&ids, "Once upon"));
+    assert_eq!(piped, stdout(&run(&["tokenize", "built-in", "--ids", "Once upon"])));
+
+    for args in [&embed[..], &[&embed[..], &["--json"]].concat(), &ids] {
+        let said = refused(args, 1);
+        assert!(said.contains("standard input "), "{said}");
+    }
+    for args in [&embed[..], &ids, &["run", "built-in", "-n", "1", "--raw"]] {
+        let output = with_stdin(&[args, &["-p", "one text"]].concat(), "");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains("standard input is not read"), "{said}");
     }
 }
 

@@ -37,13 +37,13 @@ use crate::{
 #[derive(clap::Args)]
 #[command(
     override_usage = "pelton run [OPTIONS] [MODEL] <PROMPT>\n       \
-                      pelton run [OPTIONS] <MODEL> < FILE\n       \
+                      pelton run [OPTIONS] [MODEL] < FILE\n       \
                       pelton run [OPTIONS] [MODEL] --prompts <FILE>",
     after_help = "A model with a chat template answers the prompt; --raw continues it, as a model without one \
                   does.\nWithout MODEL the built-in model runs. One argument that is a path or a name of a \
-                  model is\nthe MODEL: the prompt is then standard input, or a chat starts on a \
-                  terminal. A PROMPT of - is\nstandard input, and --prompt gives any text. One final \
-                  line break of standard input is dropped.\n\
+                  model is\nthe MODEL: a chat starts on a terminal. Without a prompt, or with one of -, \
+                  standard input is the\nprompt, and --prompt gives any text. One final line break of \
+                  standard input is dropped.\n\
                   The text goes to standard output, the statistics to standard error. Ctrl-C ends \
                   the text\nwhen the submitted passes end, with exit code 130; a second one ends the \
                   process at once."
@@ -51,8 +51,7 @@ use crate::{
 pub(crate) struct Args {
     /// A model: a file, a directory, or a name such as qwen3:0.6b (or nothing for the built-in
     /// one); and the text to answer or continue
-    #[arg(required_unless_present_any = ["prompts", "model", "prompt", "file"], num_args = 1..=2,
-        value_names = ["MODEL", "PROMPT"])]
+    #[arg(num_args = 1..=2, value_names = ["MODEL", "PROMPT"])]
     words: Vec<String>,
     /// The model, in place of the argument
     #[arg(short, long, value_name = "MODEL")]

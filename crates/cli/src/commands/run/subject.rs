@@ -10,7 +10,9 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use pelton::Device;
 
 use crate::{
-    commands::{prompt_or_stdin, text_or_stdin, without_line_break},
+    commands::{
+        note_unread_pipe, prompt_or_stdin, stdin_has_text, text_or_stdin, without_line_break,
+    },
     hints, hub,
     names::BUILT_IN,
     output::{Hint, note},
@@ -57,16 +59,17 @@ pub(super) enum Subject {
 /// If there are two models or two prompts, or a file cannot be read.
 pub(super) fn of(input: &Input<'_>) -> Result<Subject> {
     let (model, text) = split(input)?;
+    let has_model = model.is_some();
     let model = model.unwrap_or(BUILT_IN).to_owned();
     let prompt = match (text, input.prompt, input.file, input.prompts) {
         (Some(text), None, None, None) => {
             if text != "-" {
-                warn_of_pipe();
+                note_unread_pipe();
             }
             prompt_or_stdin(text)?
         }
         (None, Some(text), None, None) => {
-            warn_of_pipe();
+            note_unread_pipe();
             text.to_owned()
         }
         (None, None, Some(path), None) => without_line_break(read(path)?),
@@ -76,8 +79,11 @@ pub(super) fn of(input: &Input<'_>) -> Result<Subject> {
         (None, None, None, Some(path)) => {
             return Ok(Subject::Texts { model, prompts: lines(path)? });
         }
-        (None, None, None, None) if stdin().is_terminal() => return Ok(Subject::Chat { model }),
+        (None, None, None, None) if has_model && stdin().is_terminal() => {
+            return Ok(Subject::Chat { model });
+        }
         (None, None, None, None) => {
+            stdin_has_text()?;
             // before a wait for a prompt that nothing could answer
             let model = hub::local(&model, input.device)?;
             if model != BUILT_IN && !Path::new(&model).exists() {
@@ -97,18 +103,6 @@ pub(super) fn of(input: &Input<'_>) -> Result<Subject> {
 fn is_like_a_name(word: &str) -> bool {
     let is_of_names = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.:".contains(c);
     word.len() > 3 && word.chars().all(is_of_names) && !word.ends_with(['.', ':'])
-}
-
-/// Says that a pipe is not read, beside a prompt.
-fn warn_of_pipe() {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::FileTypeExt;
-        let is_pipe = fs::metadata("/dev/stdin").is_ok_and(|stdin| stdin.file_type().is_fifo());
-        if is_pipe {
-            note!("standard input is not read: the prompt is given, and - in its place reads it");
-        }
-    }
 }
 
 /// The words for the model and for the prompt.
