@@ -132,8 +132,8 @@ impl Tracks {
 }
 
 /// The padding at the end of each track, in nanoseconds, as its last block states it (RFC 9559,
-/// section 5.1.3.5.7). A track keeps its padding if its last block is not in the last cluster, or if
-/// clusters state no size, as in live streams.
+/// section 5.1.3.5.7). A track keeps its padding if its last block is not in the last cluster, or
+/// if clusters state no size, as in live streams.
 fn paddings(input: &mut Input, first: Element) -> Vec<(u32, u64)> {
     let mut all: Vec<(u32, u64)> = Vec::new();
     let Some(Element { content: mut at, end: Some(end), .. }) = last_cluster(input, first) else {
