@@ -192,7 +192,7 @@ fn an_encoder_without_pooling_needs_one() {
     let folder = to.to_str().unwrap();
     let embed = |more: &[&str]| run(&[&["embed", folder, "hello world"], more].concat());
     let said = refused(&["embed", folder, "hello world", "--device", "cpu"], 1);
-    assert!(said.contains("states none, expected mean, as sentence-transformers"), "{said}");
+    assert!(said.contains("states none, expected mean (which sentence-transformers"), "{said}");
     let own = rows(&stdout(&embed(&["--device", "cpu", "--pooling", "mean"])));
     let each = rows(&stdout(&embed(&["--device", "cpu", "--pooling", "none", "--no-normalize"])));
     let mean = |column: usize| each.iter().map(|row| row[column]).sum::<f64>() / each.len() as f64;

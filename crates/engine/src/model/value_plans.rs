@@ -62,7 +62,7 @@ pub(super) fn check_pooling(
     Err(Error::Option {
         option: "pooling",
         found: format!("not given, and {} states none", checkpoint.name()),
-        expected: "mean, as sentence-transformers takes then, cls, last or none".to_owned(),
+        expected: "mean (which sentence-transformers takes then), cls, last or none".to_owned(),
     })
 }
 
