@@ -4,7 +4,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
-#[path = "common/request.rs"]
+#[path = "engine/request.rs"]
 mod request;
 
 use std::{fs, thread, time::Duration};

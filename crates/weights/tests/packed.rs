@@ -1,4 +1,4 @@
-//! Directories of AWQ and GPTQ: their types, and what is refused. `crates/engine/tests/models.rs`
+//! Directories of AWQ and GPTQ: their types, and what is refused. `crates/engine/tests/engine/models.rs`
 //! compares the weights with an expansion in numpy, by a model's logits.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]

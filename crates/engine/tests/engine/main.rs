@@ -1,0 +1,30 @@
+//! The tests of the library, through its public items. One binary, because each links the whole engine.
+
+mod batching;
+mod buckets;
+mod cases;
+mod chat;
+mod decoding;
+mod effort;
+mod errors;
+mod examples;
+mod families;
+mod generate;
+mod gpu;
+mod heads;
+mod late_draws;
+mod load_options;
+mod logits;
+mod lora;
+mod models;
+mod names;
+mod perplexity;
+mod placement;
+mod prompt_logits;
+mod request;
+mod scheduler;
+mod soak;
+mod speculation;
+mod speech;
+mod steps;
+mod values;
