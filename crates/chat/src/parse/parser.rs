@@ -61,6 +61,8 @@ pub struct Parser {
     one_call: bool,
     /// Whether that call has come.
     done: bool,
+    /// Whether the answer is calls and nothing else.
+    calls_only: bool,
     /// Whether the output ends where the model had not ended it.
     cut: bool,
     harmony: Option<Harmony>,
@@ -108,6 +110,7 @@ impl Parser {
             next: 0,
             one_call: false,
             done: false,
+            calls_only: false,
             cut: false,
             harmony: harmony.then(Harmony::new),
             events: Events::default(),
@@ -156,6 +159,14 @@ impl Parser {
     #[must_use]
     pub fn with_one_call(mut self) -> Self {
         self.one_call = true;
+        self
+    }
+
+    /// Says that the answer is calls and nothing else. An output that is cut before a call has begun
+    /// then has no content: its rest is markup.
+    #[must_use]
+    pub fn with_calls_only(mut self) -> Self {
+        self.calls_only = true;
         self
     }
 
@@ -266,7 +277,11 @@ impl Parser {
     /// after it.
     pub fn cut(&mut self) -> Vec<Event> {
         self.cut = true;
-        self.finish()
+        let mut events = self.finish();
+        if self.calls_only {
+            events.retain(|event| !matches!(event, Event::Content(_)));
+        }
+        events
     }
 
     fn parse(&mut self, end: bool) {

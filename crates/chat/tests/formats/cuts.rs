@@ -132,6 +132,32 @@ fn outputs_that_are_malformed_anywhere() {
     assert!(broken > 200, "only {broken} calls broke after they had begun");
 }
 
+/// Where the answer is calls and nothing else, a cut one has no content: it would be markup.
+#[test]
+fn forced_calls_that_are_cut_have_no_content() {
+    let (mut kept, mut left_out) = (0, 0);
+    for recording in RECORDINGS {
+        let whole = events(recording, recording.output, Parser::finish);
+        if !matches!(whole.first(), Some(Event::ToolCallStart { .. })) {
+            continue;
+        }
+        let first = recording.output.len() / 2;
+        for at in (0..=first).filter(|at| recording.output.is_char_boundary(*at)) {
+            let text = &recording.output[..at];
+            let free = parse_to(parser(recording.format, &tools()), [text.as_bytes()], Parser::cut);
+            let forced = parser(recording.format, &tools()).with_calls_only();
+            let forced = parse_to(forced, [text.as_bytes()], Parser::cut);
+            let is_content = |event: &&Event| matches!(event, Event::Content(_));
+            assert!(!forced.iter().any(|event| is_content(&event)), "{text:?}: {forced:?}");
+            let rest: Vec<&Event> = free.iter().filter(|event| !is_content(event)).collect();
+            assert_eq!(forced.iter().collect::<Vec<_>>(), rest, "{text:?}");
+            kept += usize::from(!rest.is_empty());
+            left_out += usize::from(rest.len() < free.len());
+        }
+    }
+    assert!(kept > 100 && left_out > 100, "{kept} with calls, {left_out} with content");
+}
+
 /// A cut call of a format whose arguments are written otherwise than in JSON is text.
 #[test]
 fn other_notations_are_text_where_they_are_cut() {

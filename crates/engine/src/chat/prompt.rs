@@ -221,7 +221,11 @@ impl ChatPrompt {
 
     /// A parser of the answer.
     pub fn parser(&self) -> ReplyParser {
-        ReplyParser::new(Arc::clone(&self.parsing.tokenizer), self.parsing.parser())
+        let parser = match &self.calls {
+            Some(calls) if calls.required => self.parsing.parser().with_calls_only(),
+            _ => self.parsing.parser(),
+        };
+        ReplyParser::new(Arc::clone(&self.parsing.tokenizer), parser)
     }
 }
 
