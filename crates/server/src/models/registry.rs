@@ -176,11 +176,18 @@ impl Registry {
         let first = &entries[..among.min(entries.len())];
         let named = name.and_then(|name| Some(&entries[position(&entries, name)?]));
         let only = |entries: &[Arc<Entry>]| {
-            let fits = |entry: &&Arc<Entry>| entry.kind().is_none_or(|own| own == kind);
-            let mut of_kind = entries.iter().filter(fits);
-            match (of_kind.next(), of_kind.next(), entries) {
-                // one of the other kind has an error that says so
-                (Some(only), None, _) | (None, None, [only]) => Some(Arc::clone(only)),
+            for kind in kind.nearest() {
+                let fits = |entry: &&Arc<Entry>| entry.kind().is_none_or(|own| own == *kind);
+                let mut of_kind = entries.iter().filter(fits);
+                match (of_kind.next(), of_kind.next()) {
+                    (Some(only), None) => return Some(Arc::clone(only)),
+                    (Some(_), Some(_)) => return None,
+                    _ => {}
+                }
+            }
+            // one of another kind has an error that says so
+            match entries {
+                [only] => Some(Arc::clone(only)),
                 _ => None,
             }
         };
@@ -243,6 +250,20 @@ impl Registry {
         Ok(lease)
     }
 
+    /// As [`lease`](Self::lease), for embeddings.
+    pub(crate) async fn lease_embedder(&self, name: Option<&str>) -> Result<Lease, ApiError> {
+        let lease = self.lease_of(name, Kind::Embedding).await?;
+        lease.model()?;
+        Ok(lease)
+    }
+
+    /// As [`lease`](Self::lease), for scores.
+    pub(crate) async fn lease_scorer(&self, name: Option<&str>) -> Result<Lease, ApiError> {
+        let lease = self.lease_of(name, Kind::Scores).await?;
+        lease.model()?;
+        Ok(lease)
+    }
+
     /// The model with a name that recognizes speech, loaded first if it is not.
     pub(crate) async fn lease_listener(&self, name: Option<&str>) -> Result<Lease, ApiError> {
         let lease = self.lease_of(name, Kind::Speech).await?;
@@ -274,11 +295,11 @@ impl Registry {
         }
     }
 
-    /// The first model of text, or the first one if none is known to be.
+    /// The first model that generates text or may do so, then one of vectors, then any.
     pub(crate) fn first(&self) -> Option<Arc<Entry>> {
         let entries = self.entries();
-        let of_text = entries.iter().find(|entry| entry.kind() != Some(Kind::Speech));
-        of_text.or(entries.first()).cloned()
+        let of = |kind: &Kind| entries.iter().find(|e| e.kind().is_none_or(|own| own == *kind));
+        Kind::Text.nearest().iter().find_map(of).or(entries.first()).cloned()
     }
 
     /// As [`lease`](Self::lease), for paths that mean the first model without a name.

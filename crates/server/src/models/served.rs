@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pelton::{
     Model, Prompt, Sampling, Status,
     chat::{Chat, ChatPrompt, ChatTemplate, Content, ToolChoice},
+    graph::OutputKind,
 };
 
 use serde_json::Value;
@@ -22,8 +23,12 @@ const PLAIN: &str = "\
 /// The kind of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// It generates text, embeds it or scores it.
+    /// It generates text.
     Text,
+    /// It gives embeddings of texts.
+    Embedding,
+    /// It gives scores of texts.
+    Scores,
     /// It recognizes speech.
     Speech,
 }
@@ -33,7 +38,20 @@ impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
+            Self::Embedding => "embedding",
+            Self::Scores => "scores",
             Self::Speech => "speech",
+        }
+    }
+
+    /// The kinds of models that answer a request for this one, the best first. An embedding scores
+    /// too; the others have an error that says what they do.
+    pub(super) fn nearest(self) -> &'static [Self] {
+        match self {
+            Self::Text => &[Self::Text, Self::Embedding, Self::Scores],
+            Self::Embedding => &[Self::Embedding, Self::Text, Self::Scores],
+            Self::Scores => &[Self::Scores, Self::Embedding, Self::Text],
+            Self::Speech => &[Self::Speech],
         }
     }
 }
@@ -177,7 +195,12 @@ impl Served {
 
     /// The kind of the model.
     pub(crate) fn kind(&self) -> Kind {
-        if self.listener.is_some() { Kind::Speech } else { Kind::Text }
+        match self.model().map(|model| model.plan().output) {
+            _ if self.listener.is_some() => Kind::Speech,
+            Ok(OutputKind::Embedding) => Kind::Embedding,
+            Ok(OutputKind::Scores) => Kind::Scores,
+            Ok(OutputKind::Logits) | Err(_) => Kind::Text,
+        }
     }
 
     /// The load of the model at the moment.

@@ -378,6 +378,31 @@ fn embeddings_of_a_language_model() {
     }
 }
 
+/// Beside models of other kinds, a request without a name, or with any, meets the one that can answer.
+#[test]
+fn one_model_of_each_kind_needs_no_name() {
+    let server = start(|config| {
+        config.load = config.load.clone().context(64);
+        let files = ["nomic-bert", "bert-reranker", "qwen3"];
+        config.models = files.map(|name| pelton_server::ModelConfig::file(fixture(name))).to_vec();
+    });
+    for model in [json!(null), json!("gpt-5")] {
+        let with = |mut body: serde_json::Value| {
+            body["model"] = model.clone();
+            if model.is_null() {
+                body.as_object_mut().unwrap().remove("model");
+            }
+            body
+        };
+        let body = with(json!({"input": [[1, 5, 2]]}));
+        assert_eq!(server.post("/v1/embeddings", &body).ok()["model"], "nomic-bert");
+        let body = with(json!({"prompt": [1, 2], "max_tokens": 1}));
+        assert_eq!(server.post("/v1/completions", &body).ok()["model"], "qwen3");
+        let body = with(json!({"query": "a", "documents": ["b"]}));
+        assert_eq!(server.post("/v1/rerank", &body).ok()["model"], "bert-reranker");
+    }
+}
+
 /// Base64, by its definition.
 fn decode(text: &str) -> Vec<u8> {
     const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

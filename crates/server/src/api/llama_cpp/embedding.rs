@@ -36,7 +36,7 @@ pub(in crate::api) async fn create(
     let model = fields.string("model")?;
     let texts = prompts::take(&app, &mut fields, "content")?;
     fields.finish(&[extras::ANY, extras::VECTORS])?;
-    let lease = app.registry.lease(model.as_deref()).await?;
+    let lease = app.registry.lease_embedder(model.as_deref()).await?;
     let context = app.context(lease, &caller, None);
     let all = generate::embed(&context, texts, EmbedOptions::default()).await?;
     let one = |(index, embedding): (usize, pelton::Embedding)| One {

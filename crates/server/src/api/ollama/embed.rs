@@ -29,7 +29,7 @@ async fn run(
     dimensions: Option<usize>,
     truncates: bool,
 ) -> Result<Vec<Embedding>, ApiError> {
-    let lease = app.registry.lease(Some(name)).await?;
+    let lease = app.registry.lease_embedder(Some(name)).await?;
     let context = app.context(lease, caller, None);
     let cut = context.clone();
     let texts = generate::blocking(move || match truncates {

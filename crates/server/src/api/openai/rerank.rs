@@ -46,7 +46,7 @@ pub(in crate::api) async fn create(
     let show = fields.boolean("return_documents")?.unwrap_or(false);
     let raw = fields.boolean("raw_scores")?.unwrap_or(false);
     fields.finish(&[extras::ANY, extras::VECTORS])?;
-    let lease = app.registry.lease(model.as_deref()).await?;
+    let lease = app.registry.lease_scorer(model.as_deref()).await?;
     let context = app.context(lease, &caller, None);
     let options = RerankOptions::default().raw(raw);
     let shown = if show { documents.clone() } else { Vec::new() };

@@ -50,7 +50,7 @@ pub(in crate::api) async fn create(
     options.dimensions = fields.count("dimensions", 1)?;
     options.normalize = fields.boolean("use_activation")?.unwrap_or(true);
     fields.finish(&[extras::ANY, extras::VECTORS])?;
-    let lease = app.registry.lease(model.as_deref()).await?;
+    let lease = app.registry.lease_embedder(model.as_deref()).await?;
     let context = app.context(lease, &caller, None);
     let all = generate::embed(&context, texts, options).await?;
     let tokens: usize = all.iter().map(|one| one.tokens).sum();

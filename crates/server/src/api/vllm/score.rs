@@ -94,7 +94,7 @@ pub(in crate::api) async fn create(
     let pairs = Pairs::take(&app, &mut fields)?;
     let is_raw = fields.boolean("use_activation")? == Some(false);
     fields.finish(&[extras::ANY, extras::VECTORS])?;
-    let lease = app.registry.lease(model.as_deref()).await?;
+    let lease = app.registry.lease_scorer(model.as_deref()).await?;
     let context = app.context(lease, &caller, None);
     let (scores, tokens) = scores(&context, pairs, is_raw).await?;
     let one = |(index, score)| json!({"index": index, "object": "score", "score": score});
