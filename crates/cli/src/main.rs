@@ -89,7 +89,7 @@ enum Command {
     Inspect(inspect::Args),
     /// Show the tokens of a text
     Tokenize(tokenize::Args),
-    /// Show the prompt that a model is given for a chat
+    /// Show a model's chat template, or the prompt that it makes of a chat
     Template(template::Args),
     /// Write the text of speech in audio files
     Transcribe(Box<transcribe::Args>),

@@ -107,6 +107,8 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         conversation.set_system(Some(text_of(path)?));
     }
     let tools = Tools::new(&args.tools)?;
+    // a file that is missing is found before minutes of loading
+    args.constraint.constraint()?;
     let interrupt = Interrupt::install();
     let model = Loader::new(&args.options)
         .load_and_say(&args.model, args.speculate.apply(LoadOptions::default().fit_context())?)

@@ -20,10 +20,13 @@ use crate::{
 pub(crate) struct Args {
     /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
     model: String,
+    /// A message of the user. Without messages, the template itself is shown
+    #[arg(conflicts_with = "messages")]
+    message: Option<String>,
     /// Read the list of messages, or an object with messages and tools, from a JSON
     /// file; - for standard input
     #[arg(long, value_name = "FILE")]
-    messages: String,
+    messages: Option<String>,
     /// Read the list of tools from a JSON file
     #[arg(long, value_name = "FILE")]
     tools: Option<String>,
@@ -50,8 +53,12 @@ pub(crate) fn run(args: Args) -> Result<()> {
         }
     };
     let template = ChatTemplate::new(Arc::new(tokenizer), &source)?.explaining_tools();
-    let prompt = template.prompt(&chat(&args)?)?;
     let mut out = output::stdout();
+    let Some(chat) = chat(&args)? else {
+        writeln!(out, "{source}")?;
+        return Ok(());
+    };
+    let prompt = template.prompt(&chat)?;
     match args.ids {
         true => {
             let ids = template.encode(prompt.segments())?;
@@ -63,20 +70,16 @@ pub(crate) fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-fn chat(args: &Args) -> Result<Chat> {
-    let text = match args.messages.as_str() {
-        "-" => text_or_stdin("-")?,
-        file => read(file)?,
+/// The chat of the arguments, if they have messages.
+fn chat(args: &Args) -> Result<Option<Chat>> {
+    let (messages, mut tools) = match (&args.message, &args.messages) {
+        (Some(text), _) => (vec![Message::new("user", text)], Value::Null),
+        (None, Some(file)) => messages(file)?,
+        (None, None) if args.tools.is_some() || args.kwargs.is_some() || args.ids => {
+            bail!("found no message for the template, expected one after the model, or --messages FILE")
+        }
+        (None, None) => return Ok(None),
     };
-    let named = || format!("the messages in {}", args.messages);
-    let (messages, mut tools) = match serde_json::from_str(&text).with_context(named)? {
-        Value::Object(mut all) => (
-            all.remove("messages").with_context(|| format!("{} has no messages", args.messages))?,
-            all.remove("tools").unwrap_or_default(),
-        ),
-        messages => (messages, Value::Null),
-    };
-    let messages: Vec<Message> = serde_json::from_value(messages).with_context(named)?;
     if let Some(file) = &args.tools {
         tools =
             serde_json::from_str(&read(file)?).with_context(|| format!("the tools in {file}"))?;
@@ -92,7 +95,24 @@ fn chat(args: &Args) -> Result<Chat> {
             serde_json::from_str(kwargs).context("--kwargs is not a JSON object")?;
         chat.kwargs = kwargs;
     }
-    Ok(chat)
+    Ok(Some(chat))
+}
+
+/// The messages of a file, and its tools.
+fn messages(file: &str) -> Result<(Vec<Message>, Value)> {
+    let text = match file {
+        "-" => text_or_stdin("-")?,
+        file => read(file)?,
+    };
+    let named = || format!("the messages in {file}");
+    let (messages, tools) = match serde_json::from_str(&text).with_context(named)? {
+        Value::Object(mut all) => (
+            all.remove("messages").with_context(|| format!("{file} has no messages"))?,
+            all.remove("tools").unwrap_or_default(),
+        ),
+        messages => (messages, Value::Null),
+    };
+    Ok((serde_json::from_value(messages).with_context(named)?, tools))
 }
 
 fn read(file: &str) -> Result<String> {

@@ -271,6 +271,20 @@ fn run_with_constraints() {
     super::refused(&["run", "x", "--json-object", "--regex", "a"], 2);
 }
 
+/// Files of flags are read before the model: this one cannot be loaded.
+#[test]
+fn files_that_are_missing_are_found_before_the_load() {
+    let broken = temporary("no-model.gguf");
+    std::fs::write(&broken, "GGUF").unwrap();
+    let broken = broken.to_str().unwrap();
+    for command in ["run", "chat"] {
+        for flag in ["--json-schema", "--grammar", "--template"] {
+            let error = super::refused(&[command, broken, "x", flag, "/missing/file"], 1);
+            assert!(error.contains("/missing/file"), "{command} {flag}: {error}");
+        }
+    }
+}
+
 /// A prompt is answered as a chat would answer it, and continued with --raw.
 #[test]
 fn run_answers_where_the_model_has_a_template() {

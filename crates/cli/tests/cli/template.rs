@@ -38,6 +38,20 @@ fn a_chat_is_rendered() {
     assert!(said.contains("a message has no role"), "{said}");
 }
 
+/// A model alone shows its template, a message its prompt.
+#[test]
+fn a_template_and_a_message() {
+    let file = temporary("one-message.json");
+    std::fs::write(&file, r#"[{"role": "user", "content": "Hi"}]"#).unwrap();
+    let source = stdout(&run(&["template", "built-in"]));
+    assert!(source.contains("{%") && source.contains("messages"), "{source}");
+    let prompt = stdout(&run(&["template", "built-in", "Hi"]));
+    let messages = ["template", "built-in", "--messages", file.to_str().unwrap()];
+    assert_eq!(prompt, stdout(&run(&messages)));
+    let said = refused(&["template", "built-in", "--ids"], 1);
+    assert!(said.contains("--messages FILE"), "{said}");
+}
+
 /// The named templates write what the families' model cards show.
 #[test]
 fn named_templates() {

@@ -194,12 +194,16 @@ impl Args {
     }
 
     /// The chat template by which prompts are answered; `None` if they are continued.
-    fn chat_template(&self, model: &Model) -> Result<Option<Arc<ChatTemplate>>> {
+    fn chat_template(
+        &self,
+        model: &Model,
+        source: Option<&str>,
+    ) -> Result<Option<Arc<ChatTemplate>>> {
         if self.raw {
             return Ok(None);
         }
-        if let Some(name) = &self.template {
-            return Ok(Some(Arc::new(model.chat_template_from(&templates::source(name)?)?)));
+        if let Some(source) = source {
+            return Ok(Some(Arc::new(model.chat_template_from(source)?)));
         }
         match model.chat_template() {
             Ok(template) => Ok(Some(Arc::clone(template))),
@@ -231,9 +235,9 @@ impl Args {
         Ok((prompt.prompt, options))
     }
 
-    /// The options of all texts.
+    /// The options of all texts, but for sampling, whose defaults the model has.
     fn options(&self) -> Result<GenerateOptions> {
-        let mut options = GenerateOptions::default().sampling(self.sampling.sampling().clone());
+        let mut options = GenerateOptions::default();
         options.max_tokens = self.tokens;
         options.stop.clone_from(&self.stop);
         options.logprobs = self.logprobs;
@@ -258,6 +262,9 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     if let Some(path) = &args.system_file {
         args.system = Some(text_of(path)?);
     }
+    // files that are missing are found before minutes of loading
+    let mut answer = args.options()?;
+    let source = args.template.as_deref().map(templates::source).transpose()?;
     let interrupt = Interrupt::install();
     let samples = args.samples as usize;
     let texts = prompts.as_ref().map(|prompts| prompts.len().saturating_mul(samples));
@@ -266,14 +273,14 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let options = args.speculate.apply(LoadOptions::default().max_concurrent(sequences))?;
     let model = Loader::new(&args.load).load_and_say(&file, options)?;
     args.sampling.fill(&model);
-    let options = args.options()?;
-    let chat = args.chat_template(&model)?;
+    answer.sampling = args.sampling.sampling().clone();
+    let chat = args.chat_template(&model, source.as_deref())?;
     let chat = chat.as_deref();
     let stop = interrupt.flag();
     let mut lines: Box<dyn FnMut(bool) -> Result<Option<String>>> = match prompts {
         Some(prompts) => {
             if let ([prompt], None, 1) = (&prompts[..], &args.prompts, args.samples) {
-                let rendered = args.rendered(prompt, chat, &options, 0)?;
+                let rendered = args.rendered(prompt, chat, &answer, 0)?;
                 return one(&args, &model, prompt, rendered, &interrupt);
             }
             let mut prompts = prompts.into_iter();
@@ -287,7 +294,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
             && let Some(prompt) = lines(wait)?
         {
             for sample in 0..args.samples {
-                let rendered = args.rendered(&prompt, chat, &options, u64::from(sample))?;
+                let rendered = args.rendered(&prompt, chat, &answer, u64::from(sample))?;
                 let (prompt, sample) = (prompt.clone(), sample as usize);
                 waiting.push_back(Item { prompt, index, sample, rendered });
             }
