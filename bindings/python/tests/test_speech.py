@@ -1,5 +1,6 @@
 """Transcription with the demonstration model, whose samples have known texts."""
 
+import asyncio
 import json
 import re
 import struct
@@ -120,6 +121,27 @@ def test_live_audio(live, texts):
         assert before >= len(words) / 2, (before, words)
         ends = [time for word in words for time in (word.start, word.end)]
         assert ends == sorted(ends) and 0 <= ends[0] < ends[-1] < 10
+
+
+def test_live_audio_in_asyncio(live, texts):
+    """Pieces that are awaited give the words of `push`, and two listeners share a loop."""
+
+    async def listen(name):
+        audio = np.concatenate([samples(SAMPLES / name), np.zeros(16000, np.float32)])
+        transcript = live.live(language="en", temperatures=[0.0], step=0.3)
+        words = []
+        for start in range(0, len(audio), 4800):
+            words += await transcript.apush(audio[start : start + 4800])
+        words += await transcript.afinish()
+        with pytest.raises(pelton.InvalidInputError, match="finished"):
+            await transcript.apush(np.zeros(10, np.float32))
+        return "".join(word.text for word in words).strip()
+
+    async def both(names):
+        return await asyncio.gather(*map(listen, names))
+
+    names = ["times.wav", "greek.wav"]
+    assert asyncio.run(both(names)) == [texts[name] for name in names]
 
 
 @pytest.mark.parametrize("kind", ["<f4", ">f4", ">f8", "<f2", "<i2", ">i2"])
