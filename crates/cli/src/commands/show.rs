@@ -8,7 +8,8 @@ use pelton_printable::line;
 use serde_json::json;
 
 use crate::{
-    hints, hub, model, names,
+    hints, hub, model,
+    names::{self, BUILT_IN},
     output::{self, Hint},
 };
 
@@ -32,14 +33,15 @@ pub(crate) struct Args {
 struct Found {
     name: String,
     place: &'static str,
-    path: String,
+    /// `None` for one that is part of the program.
+    path: Option<String>,
     bytes: u64,
     files: Vec<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let found = find(&args.name)?;
-    let checkpoint = model::open(&found.path)?;
+    let checkpoint = model::open(found.path.as_deref().unwrap_or(&args.name))?;
     for (wanted, key, name) in [
         (args.license, "general.license", "licence"),
         (args.template, "tokenizer.chat_template", "chat template"),
@@ -70,16 +72,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let unknown = || "unknown".to_owned();
     let rows = [
-        ("name", found.name),
-        ("place", found.place.to_owned()),
+        ("name", Some(found.name)),
+        ("place", Some(found.place.to_owned())),
         ("path", found.path),
-        ("size", output::bytes(found.bytes)),
-        ("architecture", architecture.unwrap_or_else(unknown)),
-        ("parameters", output::count(parameters)),
-        ("context", context.map_or_else(unknown, |context| format!("{context} tokens"))),
-        ("chat template", if has_template { "yes" } else { "no" }.to_owned()),
+        ("size", Some(output::bytes(found.bytes))),
+        ("architecture", Some(architecture.unwrap_or_else(unknown))),
+        ("parameters", Some(output::count(parameters))),
+        ("context", Some(context.map_or_else(unknown, |context| format!("{context} tokens")))),
+        ("chat template", Some(if has_template { "yes" } else { "no" }.to_owned())),
     ];
-    for (key, value) in rows {
+    for (key, value) in rows.into_iter().filter_map(|(key, value)| Some((key, value?))) {
         writeln!(out, "{key:<14}{}", line(&value))?;
     }
     Ok(())
@@ -88,9 +90,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn find(name: &str) -> Result<Found> {
     let Some(reference) = names::reference(name) else {
         let checkpoint = model::open(name)?;
-        let (name, path) = (checkpoint.name().to_owned(), name.to_owned());
-        let (bytes, files) = (checkpoint.file_bytes(), vec![PathBuf::from(&path)]);
-        return Ok(Found { name, place: "file", path, bytes, files });
+        let path = (name != BUILT_IN).then(|| name.to_owned());
+        let (place, files) = match &path {
+            Some(path) => ("file", vec![PathBuf::from(path)]),
+            None => ("this program", Vec::new()),
+        };
+        let (name, bytes) = (checkpoint.name().to_owned(), checkpoint.file_bytes());
+        return Ok(Found { name, place, path, bytes, files });
     };
     let hub = hub::open()?;
     let Some(model) = hub::find(&hub, &reference) else {
@@ -98,7 +104,7 @@ fn find(name: &str) -> Result<Found> {
         let hint = format!("`pelton pull {name}` downloads it; {}", hints::what_a_model_is());
         return Err(Hint { error, hint }.into());
     };
-    let path = model.path.display().to_string();
+    let path = Some(model.path.display().to_string());
     let place = model.place.name();
     Ok(Found { name: model.name, place, path, bytes: model.bytes, files: model.files })
 }

@@ -76,7 +76,9 @@ fn chat(args: &Args) -> Result<Option<Chat>> {
         (Some(text), _) => (vec![Message::new("user", text)], Value::Null),
         (None, Some(file)) => messages(file)?,
         (None, None) if args.tools.is_some() || args.kwargs.is_some() || args.ids => {
-            bail!("found no message for the template, expected one after the model, or --messages FILE")
+            bail!(
+                "found no message for the template, expected one after the model, or --messages FILE"
+            )
         }
         (None, None) => return Ok(None),
     };

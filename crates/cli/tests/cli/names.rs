@@ -101,6 +101,16 @@ const NAMES: [&str; 7] = [
     "ggml-org/gpt-oss-20b-GGUF",
 ];
 
+/// A model that is part of the program has no path.
+#[test]
+fn the_built_in_model_is_shown() {
+    let shown = super::stdout(&super::run(&["show", "built-in"]));
+    assert!(shown.contains("this program") && !shown.contains("path"), "{shown}");
+    let json = super::stdout(&super::run(&["show", "built-in", "--json"]));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(json["path"].is_null() && json["files"].as_array().unwrap().is_empty(), "{json}");
+}
+
 #[test]
 fn every_command_takes_them() {
     let home = home("names-commands");
