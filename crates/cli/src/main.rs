@@ -12,6 +12,7 @@ mod constrain;
 mod defaults;
 mod effort;
 mod fit;
+mod foreign_flags;
 mod help;
 mod hints;
 mod hub;
@@ -25,7 +26,6 @@ mod names;
 mod new_file;
 mod npy;
 mod output;
-mod peers;
 mod progress;
 mod sampling;
 mod scores;
@@ -200,7 +200,7 @@ fn parse() -> Result<Cli, ExitCode> {
     {
         *word = "--version".into();
     }
-    let mut line = peers::rewritten(words, &command, &|name| env::var_os(name));
+    let mut line = foreign_flags::rewritten(words, &command, &|name| env::var_os(name));
     let (words, level) = help::level(std::mem::take(&mut line.words));
     if let Some(level) = level {
         command = help::with_level(command, level);
@@ -209,7 +209,7 @@ fn parse() -> Result<Cli, ExitCode> {
     }
     let cli = command.try_get_matches_from(words);
     let cli = cli.and_then(|matches| Cli::from_arg_matches(&matches));
-    let cli = cli.map_err(|error| peers::refuse(&error, &line))?;
+    let cli = cli.map_err(|error| foreign_flags::refuse(&error, &line))?;
     line.say();
     Ok(cli)
 }

@@ -20,7 +20,7 @@ use tokio::{
 const WAITING: usize = 4096;
 /// The most spans of one message.
 const BATCH: usize = 512;
-/// Time between two messages.
+/// The time after which spans are sent that fill no message.
 const EVERY: Duration = Duration::from_secs(2);
 /// Time for a collector to answer.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -64,7 +64,7 @@ impl Bpe {
     /// Builds BPE with a list of merges.
     ///
     /// # Errors
-    /// If merges are missing, malformed or name tokens that do not exist.
+    /// If the list is missing or too long, or if a merge is malformed or refers to no token.
     pub(crate) fn merges(
         vocabulary: &Vocabulary<'_>,
         lexicon: &Lexicon,

@@ -19,14 +19,13 @@ use pelton_server::{
 
 use crate::{
     defaults::DefaultArgs,
-    hub,
+    foreign_flags, hub,
     load_flags::{EmbeddingFlags, RequestFlags},
     logging,
     model::LoadArgs,
     model_budget::ModelBudget,
     names::{BUILT_IN, BUILT_IN_SPEECH, DEMONSTRATION},
     output::{self, Hint, note},
-    peers,
     speculate::SpeculateArgs,
     templates,
 };
@@ -201,11 +200,11 @@ fn with_file(args: Args, root: &clap::Command) -> Result<Args> {
     let mut words: Vec<OsString> = vec!["pelton serve".into()];
     // variables come before the file, which names the models
     let alone = vec!["pelton".into(), "serve".into()];
-    let variables = peers::rewritten(alone, root, &|name| env::var_os(name)).words;
+    let variables = foreign_flags::rewritten(alone, root, &|name| env::var_os(name)).words;
     let is_option = |word: &OsString| word.to_string_lossy().starts_with("--");
     words.extend(variables.into_iter().filter(is_option));
     words.extend(file::words(file, &command)?);
-    let own = peers::rewritten(env::args_os().collect(), root, &|_| None).words;
+    let own = foreign_flags::rewritten(env::args_os().collect(), root, &|_| None).words;
     words.extend(own.into_iter().skip_while(|word| word != "serve").skip(1));
     let alone = Alone::from_arg_matches(&command.get_matches_from(words))?;
     hub::configure(&alone.hub);

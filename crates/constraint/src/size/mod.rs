@@ -1,7 +1,7 @@
-//! The work that a constraint is to its compiler, counted before it is compiled.
+//! An estimate of the work to compile a constraint, made before it is compiled.
 //!
-//! A *part* is what costs about as much as any other: an element of a grammar, a repetition or a
-//! class of a regular expression, a schema within a schema. The limits keep a compilation within
+//! The unit is a *part*. Parts cost about the same: an element of a grammar, a repetition or a class of
+//! a regular expression. `schema/size.rs` counts the parts of schemas. The limits keep a compilation within
 //! about a second and 256 MiB, and the computation of a mask within some tens of milliseconds.
 
 mod lark;

@@ -6,10 +6,7 @@ mod effort;
 mod event;
 mod generate;
 mod handle;
-mod load_table;
-mod load_values;
-mod options;
-mod placement;
+mod load_options;
 mod prompt;
 mod source;
 mod speculation;
@@ -24,11 +21,11 @@ pub use effort::{EffortLevel, EffortOptions, EffortTables, EffortUse};
 pub use event::{Event, FinishReason, PromptToken, Stats, Token, TokenLogprob};
 pub use generate::{GenerateOptions, LogitBias, LoraChoice, Trigger};
 pub use handle::RequestHandle;
-pub use load_table::{LoadGroup, LoadKind, LoadOption};
-pub(crate) use load_table::{ROWS_MAX, SEQUENCES_MAX};
-pub(crate) use options::ProgressCallback;
-pub use options::{DraftSource, KvMemory, LoadOptions, LoadProgress, Lora};
-pub use placement::{HostLayers, PlacementOptions};
+pub use load_options::{
+    DraftSource, HostLayers, KvMemory, LoadGroup, LoadKind, LoadOption, LoadOptions, LoadProgress,
+    Lora, PlacementOptions,
+};
+pub(crate) use load_options::{ProgressCallback, ROWS_MAX, SEQUENCES_MAX};
 pub use prompt::Prompt;
 pub use source::ModelSource;
 pub use speculation::{Speculation, SpeculationStats};

@@ -8,7 +8,7 @@ pub(crate) struct Table {
     /// Entries before `held_from` are stale: their positions are before the group's window.
     pub(crate) pages: Vec<u32>,
     pub(crate) held_from: usize,
-    /// Entries that the executable has.
+    /// The number of leading entries that the executable has. A changed entry lowers it.
     pub(crate) sent: usize,
 }
 

@@ -10,7 +10,7 @@
 //! Nothing promises that all workgroups of a dispatch run side by side. So it is tried at load,
 //! with the data checked ([`trial`]), and timed against the dispatches ([`choose()`]). The spins of
 //! barriers are bounded, and a pass in which one ran out is repeated by dispatches
-//! (`run/executable/replay.rs`).
+//! (`run/executable/repeat.rs`).
 
 mod choose;
 mod link;

@@ -13,7 +13,7 @@ use self::{
     host::Host,
     lowered::{Lowered, allocate_buffers, rotations},
     partner::{Copies, Own, Pair},
-    replay_data::{Replay, Run},
+    repeat_data::{Repeat, Run},
     shape::{PassShape, PassWords, Written, row_words, wanted_logits},
 };
 use crate::{
@@ -53,8 +53,8 @@ mod partner;
 mod profiled;
 mod ranking;
 mod record;
-mod replay;
-mod replay_data;
+mod repeat;
+mod repeat_data;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -68,7 +68,7 @@ pub(super) struct GpuExecutable {
     inputs: Inputs,
     written: Written,
     steps: Lowered,
-    replay: Replay,
+    repeat: Repeat,
     /// The parts of the plan whose weights the host has, if there are any.
     host: Option<Host>,
     tables: PageTables,
@@ -156,7 +156,7 @@ impl GpuExecutable {
         let steps = Lowered::new(&loaded, &limits, (choices, persistent), tile_rows)?;
         let saved = 4 * saved_len(&plan, &limits) as u64;
         let may_fail = steps.persistent.is_some() || host.is_some();
-        let replay = Replay::new(&device, &inputs, may_fail, saved)?;
+        let repeat = Repeat::new(&device, &inputs, may_fail, saved)?;
         let logits = &buffers[plan.logits.0];
         let pass_buffers = SampleBuffers { logits, recent: &inputs.recent, rows: &inputs.rows };
         let sample = Sample::new(
@@ -210,7 +210,7 @@ impl GpuExecutable {
             buffers,
             inputs,
             steps,
-            replay,
+            repeat,
             host,
             sample,
             ranks,
@@ -313,7 +313,7 @@ impl GpuExecutable {
         let before = self.in_flight.len();
         self.in_flight.give_up(ticket);
         if self.in_flight.len() < before {
-            self.replay.given.pop_front();
+            self.repeat.given.pop_front();
         }
     }
 
@@ -412,7 +412,7 @@ impl Executable for GpuExecutable {
         if !waits {
             self.release_host()?;
         }
-        self.replay.given.push_back(given);
+        self.repeat.given.push_back(given);
         self.written.advance(pass);
         self.pair.own.end(pass.rows.len(), self.in_flight.is_settled());
         if let ([row], true) = (pass.rows, pass.draws_later()) {
@@ -475,7 +475,7 @@ impl Executable for GpuExecutable {
         let before = in_flight.len();
         let taken = in_flight.take(device, ticket, sample_bytes, [logits, hidden]);
         if in_flight.len() < before {
-            self.replay.given.pop_front();
+            self.repeat.given.pop_front();
         }
         let taken = taken?;
         samples.clear();

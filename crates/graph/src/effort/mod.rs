@@ -1,13 +1,14 @@
-//! Effort: how much of its inputs a row multiplies, and what it leaves out of a matrix, by
-//! `dial.rs`; of which matrices, by `mark.rs`. A `table.rs` has the scores (`scores.rs`) whose
-//! quantiles are the thresholds of live inputs.
+//! Effort: the share of its inputs that a row multiplies. `form.rs` says which parts of a product
+//! each weight format leaves out, and `mark.rs` selects the matrices. `scores.rs` computes
+//! thresholds of inputs from quantiles of their scores, and `table.rs` keeps the scores of each
+//! matrix.
 
-mod dial;
+mod form;
 mod mark;
 mod scores;
 mod table;
 
-pub use dial::{Effort, EffortForm, LOWER_HALF};
+pub use form::{Effort, EffortForm, LOWER_HALF};
 pub use mark::is_effort_matrix;
 pub use scores::{InputScores, ScoreCounts};
 pub use table::{EffortCurve, EffortOptions, EffortTable, MatrixScores};

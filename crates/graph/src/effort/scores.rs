@@ -1,7 +1,7 @@
 //! The scores of a matrix's inputs, |x|·‖W‖: their distribution on a text, and the thresholds of
 //! live inputs that follow from it.
 
-use super::dial::LOWER_HALF;
+use super::form::LOWER_HALF;
 
 /// Bins of a doubling of scores: one differs from the next by at most 2 %.
 const BINS: usize = 64;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pelton_quant::BUCKET;
 
-use super::{dial::Effort, scores::InputScores};
+use super::{form::Effort, scores::InputScores};
 use crate::{EffortForm, Weight};
 
 /// The scores of the inputs of one matrix.

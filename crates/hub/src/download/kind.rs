@@ -50,7 +50,7 @@ fn is_safetensors(head: &[u8], size: u64) -> bool {
     (2..=HEADER_BYTES.min(size.saturating_sub(8))).contains(&length) && rest.starts_with(b"{")
 }
 
-/// The beginning of a file in words.
+/// The first bytes of a file for an error: in quotes, or their meaning if it is known.
 fn shown(head: &[u8]) -> String {
     if head.is_empty() {
         return "nothing".to_owned();

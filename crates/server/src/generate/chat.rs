@@ -232,7 +232,7 @@ impl ChatRequest {
         let Ok(model) = context.lease.model() else { return error };
         let begun = Instant::now();
         for (param, schema) in schemas {
-            // the first error has to do
+            // the search takes too long: the error names no schema
             if begun.elapsed() > LOOK_MAX {
                 break;
             }

@@ -1,4 +1,5 @@
-//! A Unix socket, whose file exists as long as the server.
+//! A Unix socket that listens. Its file is removed when the server ends, and one that a killed server left is
+//! replaced.
 
 use std::{
     fs,

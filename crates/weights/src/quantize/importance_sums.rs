@@ -23,7 +23,7 @@ pub struct ImportanceSums {
 struct MatrixSums {
     /// `[matrices, columns]`.
     squares: Vec<f64>,
-    /// The number of inputs of each matrix.
+    /// The number of input vectors that were added for each matrix.
     counts: Vec<u64>,
 }
 

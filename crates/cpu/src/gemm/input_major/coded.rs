@@ -8,7 +8,7 @@ use super::lines::Lines;
 /// Outputs that a kernel computes at a time.
 pub(super) const RUN: usize = 128;
 
-/// The place of a block of 32 inputs in a slab.
+/// Pointers to the scales and the codes of a block of 32 inputs in a slab (`layout.rs`).
 #[derive(Clone, Copy)]
 pub(super) struct BlockAt {
     pub(super) scales: *const u8,

@@ -50,7 +50,7 @@ impl GpuExecutable {
         };
         let samples = self.sample.prepare(&self.device, pass);
         let ticket = self.in_flight.submit(&self.device, recorded, samples, 1)?;
-        self.replay.given.push_back(None);
+        self.repeat.given.push_back(None);
         if shape.phase == Phase::Decode {
             let shape = shape.next();
             let commands = Some(self.ranked_commands(&shape, &call)?);

@@ -8,7 +8,7 @@ use super::{
     GpuExecutable,
     guess::{Call, Guess},
     host::Host,
-    replay_data::Run,
+    repeat_data::Run,
     shape::PassShape,
 };
 use crate::{

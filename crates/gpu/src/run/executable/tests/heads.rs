@@ -53,7 +53,7 @@ fn passes_of_few_rows_change_no_bit() {
             let same = expected.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits());
             assert!(same, "{first} tokens before, {spec:?}");
         }
-        assert_eq!(persistent.replay.count, 0);
+        assert_eq!(persistent.repeat.count, 0);
     }
 }
 
@@ -209,14 +209,14 @@ fn a_model_and_its_head_persist() {
         assert!(passes.len() == 3 && passes.iter().all(|of| of.1 >= spec.layers), "{passes:?}");
     }
     assert_eq!(speculate([&mut model, &mut head], Fails::Nothing), expected);
-    assert_eq!([model.replay.count, head.replay.count], [0; 2]);
+    assert_eq!([model.repeat.count, head.repeat.count], [0; 2]);
     assert_eq!(persisted(&device), 6);
     // from its failure on each runs by dispatches
     assert_eq!(speculate([&mut model, &mut head], Fails::Verify), expected);
     assert_eq!(speculate([&mut model, &mut head], Fails::First), expected);
-    assert_eq!([model.replay.count, head.replay.count], [1, 3]);
+    assert_eq!([model.repeat.count, head.repeat.count], [1, 3]);
     assert!(model.steps.persistent.is_none() && head.steps.persistent.is_none());
     let mut head = load(1, forced(3));
     assert_eq!(speculate([&mut model, &mut head], Fails::Second), expected);
-    assert_eq!(head.replay.count, 2);
+    assert_eq!(head.repeat.count, 2);
 }

@@ -207,9 +207,9 @@ fn logits_below(
         let pass = Pass { efforts: &efforts, ..Pass::new(Phase::Decode, &rows, &wants) };
         let ticket = executable.submit(&pass).unwrap();
         let persists =
-            |given: &Option<replay_data::Given>| given.as_ref().is_some_and(|of| of.run.persists);
+            |given: &Option<repeat_data::Given>| given.as_ref().is_some_and(|of| of.run.persists);
         let all = segments(executable, PassRows::BELOW).is_some();
-        assert_eq!(executable.replay.given.iter().all(persists), all);
+        assert_eq!(executable.repeat.given.iter().all(persists), all);
         executable.take(ticket).unwrap().logits.to_vec()
     });
     logits.collect()
@@ -316,15 +316,15 @@ fn failed_passes_run_again() {
     let expected = run(&mut with_mode(&device, &spec, Mode::Off), false);
     let Some(mut failing) = forced(&device, &spec, 1) else { return };
     assert_eq!(run(&mut failing, true), expected);
-    assert_eq!(failing.replay.count, DEPTH);
+    assert_eq!(failing.repeat.count, DEPTH);
     assert!(failing.steps.persistent.is_none());
     // from there on by dispatches
     assert_eq!(run(&mut failing, false), expected);
-    assert_eq!(failing.replay.count, DEPTH);
+    assert_eq!(failing.repeat.count, DEPTH);
     // and without a failure
     let Some(mut persistent) = forced(&device, &spec, 1) else { return };
     assert_eq!(run(&mut persistent, false), expected);
-    assert_eq!(persistent.replay.count, 0);
+    assert_eq!(persistent.repeat.count, 0);
 }
 
 /// Passes of several rows and efforts that follow a failed one run again with their own efforts.
@@ -372,7 +372,7 @@ fn passes_that_run_again_keep_their_efforts() {
     let expected = run(&mut load(Mode::Off), false);
     let mut failing = load(FORCED);
     assert_eq!(run(&mut failing, true), expected);
-    assert_eq!(failing.replay.count, DEPTH);
+    assert_eq!(failing.repeat.count, DEPTH);
 }
 
 /// The first and the last part of a model over two devices: values come in or go out in the middle.
@@ -429,7 +429,7 @@ fn parts_persist_and_run_again() {
         let mut failing = load(FORCED);
         assert!(failing.steps.persistent.is_some());
         assert_eq!(run(&mut failing, true), expected);
-        assert_eq!(failing.replay.count, DEPTH);
+        assert_eq!(failing.repeat.count, DEPTH);
         let mut persistent = load(FORCED);
         assert_eq!(run(&mut persistent, false), expected);
         assert!(persistent.steps.persistent.is_some());
@@ -454,7 +454,7 @@ fn failed_passes_are_taken() {
         let error = executable.take(ticket).err().unwrap().to_string();
         assert!(error.contains("by a test"), "{error}");
         assert_eq!(executable.in_flight.len(), left);
-        assert_eq!(executable.replay.given.len(), left);
+        assert_eq!(executable.repeat.given.len(), left);
     }
 }
 

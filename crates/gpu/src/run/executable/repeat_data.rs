@@ -48,7 +48,7 @@ pub(super) struct Given {
 }
 
 /// The data that passes in flight need to run again.
-pub(super) struct Replay {
+pub(super) struct Repeat {
     /// The inputs of each pass in flight, the oldest first; `None` if nothing before it can fail.
     pub(super) given: VecDeque<Option<Given>>,
     /// Copies of the sampled tokens `[slots, RECENT]`, one for each pass in flight; none without
@@ -66,7 +66,7 @@ pub(super) struct Replay {
 /// Bytes of the sampled tokens of a slot.
 pub(super) const RING: u64 = 4 * RECENT as u64;
 
-impl Replay {
+impl Repeat {
     /// Memory for the passes of a plan, if its persistent kernels are `used`, and for so many bytes
     /// of hidden states of each.
     pub(super) fn new(

@@ -5,10 +5,10 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use pelton_graph::KvType;
 use pelton_weights::Quantize;
 
-use super::{
+use super::placement::{HostLayers, PlacementOptions};
+use crate::api::{
     cache_events::{CacheCallback, CacheEvent},
     effort::EffortOptions,
-    placement::{HostLayers, PlacementOptions},
     source::ModelSource,
     speculation::Speculation,
     values::Pooling,

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use pelton_graph::PAGE;
 
-use super::{
-    effort::EffortLevel,
-    options::{DraftSource, KvMemory, LoadOptions},
-};
+use super::options::{DraftSource, KvMemory, LoadOptions};
+use crate::api::effort::EffortLevel;
 
 /// The most requests of a model that run at the same time.
 pub(crate) const SEQUENCES_MAX: usize = 4096;

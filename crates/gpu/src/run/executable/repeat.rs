@@ -15,7 +15,7 @@ use super::{
     GpuExecutable,
     host::Host,
     partner::Copies,
-    replay_data::{Given, RING, Run},
+    repeat_data::{Given, RING, Run},
     shape::PassWords,
 };
 use crate::run::in_flight::{DEPTH, Recorded};
@@ -23,7 +23,7 @@ use crate::run::in_flight::{DEPTH, Recorded};
 impl GpuExecutable {
     /// The inputs of a pass, if it or one before it may have to run again.
     pub(super) fn given(&mut self, run: &Run, words: PassWords, hidden: &[f32]) -> Option<Given> {
-        if !run.persists && !run.waits && self.replay.given.iter().all(Option::is_none) {
+        if !run.persists && !run.waits && self.repeat.given.iter().all(Option::is_none) {
             return None;
         }
         let mut slots: Vec<u32> = words.rows.iter().map(|row| row[2]).collect();
@@ -34,8 +34,8 @@ impl GpuExecutable {
             pages.collect()
         };
         let pages = (0..self.plan.groups.len()).map(pages).collect();
-        let copy = self.replay.next;
-        self.replay.next = (copy + 1) % DEPTH;
+        let copy = self.repeat.next;
+        self.repeat.next = (copy + 1) % DEPTH;
         let (run, hidden, draws) = (run.clone(), hidden.to_vec(), self.sample.written());
         Some(Given { run, words, hidden, draws, slots, pages, copy })
     }
@@ -51,7 +51,7 @@ impl GpuExecutable {
         self.copy_states(encoder, copies);
         if let Some(given) = given {
             for &slot in &given.slots {
-                let (from, to) = (&self.inputs.recent, &self.replay.copies[given.copy]);
+                let (from, to) = (&self.inputs.recent, &self.repeat.copies[given.copy]);
                 copy_ring(encoder, slot, (from, to));
             }
             self.copy_kept_states(encoder, given, |entry, kept| (entry, kept));
@@ -67,7 +67,7 @@ impl GpuExecutable {
         given: &Given,
         of: impl Fn(&'a wgpu::Buffer, &'a wgpu::Buffer) -> (&'a wgpu::Buffer, &'a wgpu::Buffer),
     ) {
-        let kept = self.replay.states.get(given.copy).filter(|_| given.run.finds_states);
+        let kept = self.repeat.states.get(given.copy).filter(|_| given.run.finds_states);
         for (&id, kept) in self.plan.entry.iter().zip(kept) {
             let bytes = 4 * given.run.shape.rows * self.plan.buffer(id).width;
             let (from, to) = of(&self.buffers[id.0], kept);
@@ -84,7 +84,7 @@ impl GpuExecutable {
             return self.run_again();
         }
         if ticket.is_none() {
-            self.replay.given.iter_mut().for_each(|given| *given = None);
+            self.repeat.given.iter_mut().for_each(|given| *given = None);
         }
         self.pair.own.settle(self.in_flight.is_settled());
         Ok(())
@@ -99,7 +99,7 @@ impl GpuExecutable {
         let mut restored = HashSet::new();
         for index in 0..self.in_flight.len() {
             // every pass after a persistent one is kept
-            let Some(given) = self.replay.given.get_mut(index).and_then(Option::take) else {
+            let Some(given) = self.repeat.given.get_mut(index).and_then(Option::take) else {
                 continue;
             };
             self.write_pages(&given);
@@ -110,7 +110,7 @@ impl GpuExecutable {
             // the hidden states of a pass that runs again are right only then
             let follows = !restored.is_empty() && given.run.copies.partner.is_empty();
             for &slot in given.slots.iter().filter(|slot| restored.insert(**slot)) {
-                let (from, to) = (&self.replay.copies[given.copy], &self.inputs.recent);
+                let (from, to) = (&self.repeat.copies[given.copy], &self.inputs.recent);
                 copy_ring(&mut encoder, slot, (from, to));
             }
             match follows {
@@ -129,7 +129,7 @@ impl GpuExecutable {
             self.release_host()?;
             #[cfg(test)]
             {
-                self.replay.count += 1;
+                self.repeat.count += 1;
             }
         }
         self.pair.own.settle(true);

@@ -3,10 +3,10 @@
 use std::{str::FromStr, time::Duration};
 
 use super::{
-    load_table::{LoadKind, LoadOption},
     options::{DraftSource, KvMemory, LoadOptions, Lora},
-    source::ModelSource,
+    table::{LoadKind, LoadOption},
 };
+use crate::api::source::ModelSource;
 
 impl LoadOption {
     /// The option with this name in the C API.
