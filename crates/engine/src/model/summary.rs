@@ -23,7 +23,7 @@ pub struct Summary {
     pub kv_bytes: u64,
     /// Tokens that a sequence can have.
     pub context: usize,
-    /// Tokens that the model was made for.
+    /// The longest context that the file declares, in tokens.
     pub longest_context: usize,
     /// The device, its threads, and why it is not a GPU where that was not chosen.
     pub device: String,
