@@ -148,8 +148,8 @@ impl Unigram {
             normal.push(' ');
             normal.push_str(word);
         }
-        // Marks in the text count as spaces. As in SentencePiece, runs of them stay, and those at the end
-        // of the text go where spaces are merged.
+        // Marks in the text count as spaces. As in SentencePiece, runs of them stay, and those at
+        // the end of the text go where spaces are merged.
         if normal.contains(SPACE_MARK) {
             normal = normal.replace(SPACE_MARK, " ");
             if self.merge_spaces {

@@ -1,5 +1,6 @@
-//! Directories of AWQ and GPTQ: their types, and what is refused. `crates/engine/tests/engine/models.rs`
-//! compares the weights with an expansion in numpy, by a model's logits.
+//! Directories of AWQ and GPTQ: their types, and what is refused.
+//! `crates/engine/tests/engine/models.rs` compares the weights with an expansion in numpy, by a
+//! model's logits.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 

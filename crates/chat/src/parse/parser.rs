@@ -162,8 +162,8 @@ impl Parser {
         self
     }
 
-    /// Says that the answer is calls and nothing else. An output that is cut before a call has begun
-    /// then has no content: its rest is markup.
+    /// Says that the answer is calls and nothing else. An output that is cut before a call has
+    /// begun then has no content: its rest is markup.
     #[must_use]
     pub fn with_calls_only(mut self) -> Self {
         self.calls_only = true;

@@ -1,4 +1,5 @@
-//! The tests of the library, through its public items. One binary, because each links the whole engine.
+//! The tests of the library, through its public items. One binary, because each links the whole
+//! engine.
 
 mod batching;
 mod buckets;

@@ -20,8 +20,8 @@ pub(crate) struct ToQ8 {
     pub(crate) per_row: usize,
     /// The `eps` of a norm before.
     pub(crate) norm: Option<f32>,
-    /// Threads of a workgroup, at most those that the GPU allows. They are as many as in `matvec`, so
-    /// that a norm sums its squares in the same order for any number of rows.
+    /// Threads of a workgroup, at most those that the GPU allows. They are as many as in `matvec`,
+    /// so that a norm sums its squares in the same order for any number of rows.
     pub(crate) threads: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Models that are on this machine: in the hub's cache, in Pelton's folder of other downloads, and in the
-//! folders of LM Studio and Ollama.
+//! Models that are on this machine: in the hub's cache, in Pelton's folder of other downloads, and
+//! in the folders of LM Studio and Ollama.
 
 mod find;
 mod folders;

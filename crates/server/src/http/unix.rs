@@ -1,5 +1,5 @@
-//! A Unix socket that listens. Its file is removed when the server ends, and one that a killed server left is
-//! replaced.
+//! A Unix socket that listens. Its file is removed when the server ends, and one that a killed
+//! server left is replaced.
 
 use std::{
     fs,

@@ -378,7 +378,8 @@ fn embeddings_of_a_language_model() {
     }
 }
 
-/// Beside models of other kinds, a request without a name, or with any, meets the one that can answer.
+/// Beside models of other kinds, a request without a name, or with any, meets the one that can
+/// answer.
 #[test]
 fn one_model_of_each_kind_needs_no_name() {
     let server = start(|config| {

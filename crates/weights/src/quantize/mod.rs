@@ -24,8 +24,8 @@ impl Checkpoint {
     /// Rows whose length is no multiple of a type's block get a type with smaller blocks, as in
     /// llama.cpp: for example Q5_0 for Q4_K, Q8_0 for Q6_K, and F16 where no smaller type fits.
     ///
-    /// `progress` is called now and then with the bytes of the file's matrices that are quantized so
-    /// far, and with the bytes of all that are to be quantized.
+    /// `progress` is called now and then with the bytes of the file's matrices that are quantized
+    /// so far, and with the bytes of all that are to be quantized.
     ///
     /// # Errors
     /// If a tensor has values that its type cannot represent, such as NaN.
