@@ -6,8 +6,6 @@
 mod circles;
 #[path = "modules/finder.rs"]
 mod finder;
-#[path = "modules/tokens.rs"]
-mod tokens;
 #[path = "modules/tree.rs"]
 mod tree;
 

@@ -1,7 +1,6 @@
 //! Tests of the search for circles on small synthetic crates.
 
 use super::circles::circles;
-use super::tokens::tokens;
 use super::tree::Sources;
 
 fn find(files: &[(&str, &str)]) -> Vec<String> {
@@ -236,9 +235,20 @@ fn comments_and_literals_are_ignored() {
 
 #[test]
 fn lines_are_counted() {
-    let found = tokens("/* a\nb */ x\n\"c\nd\" y\nr\"e\n\" z '\\n' w");
-    let found: Vec<_> = found.iter().map(|token| (token.text.as_str(), token.line)).collect();
-    assert_eq!(found, [("x", 2), ("y", 4), ("z", 6), ("w", 6)]);
+    let a = "/* a\nb */ pub struct A;\nconst T: &str = \"c\nd\"; use crate::b::B;";
+    let found = find(&[AB, ("a.rs", a), ("b.rs", "use crate::a::A; pub struct B;")]);
+    assert!(found[0].contains("a.rs -> b.rs  (line 4: crate::b::B)"), "{found:?}");
+}
+
+#[test]
+fn words_of_types_are_no_items() {
+    let row = "pub use b::Row; pub fn f(name: &str) -> &'static Row { &Row }";
+    let c = ("c.rs", "use crate::a::Row; pub fn g(_: &Row) { let _ = 0..crate::a::f; }");
+    let b = ("b.rs", "use crate::c::g; pub struct Row;");
+    assert_circle(
+        &[("lib.rs", "mod a; mod c;"), ("a/mod.rs", &format!("mod b; {row}")), ("a/b.rs", b.1), c],
+        &[("a/b.rs", "c.rs"), ("c.rs", "a/b.rs"), ("c.rs", "a/mod.rs"), ("a/mod.rs", "a/b.rs")],
+    );
 }
 
 #[test]

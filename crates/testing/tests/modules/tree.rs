@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tokens::{Token, tokens};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// The sources of a crate: contents by path relative to `src`, with `/` as separator.
 pub(crate) type Sources = BTreeMap<String, String>;
@@ -57,83 +57,70 @@ impl Tree {
 
     /// Scans a module's file; `folder` is that of its children, empty or with a final `/`.
     fn scan_file(&mut self, sources: &Sources, module: usize, folder: &str) {
-        let source = &sources[&self.modules[module].file];
-        let tokens = tokens(source);
-        let mut at = 0;
-        self.scan(sources, &tokens, &mut at, module, folder);
+        let file = &self.modules[module].file;
+        let tokens: TokenStream =
+            sources[file].parse().unwrap_or_else(|error| panic!("{file}: {error}"));
+        self.scan(sources, tokens, module, folder, false);
     }
 
-    /// Scans to the `}` that closes the module, or to the end of the file.
+    /// Scans the tokens of a module, or of a group in it.
     fn scan(
         &mut self,
         sources: &Sources,
-        tokens: &[Token],
-        at: &mut usize,
+        tokens: TokenStream,
         module: usize,
         folder: &str,
+        in_group: bool,
     ) {
-        let text = |i: usize| tokens.get(i).map_or("", |token| &token.text);
-        let mut depth = 0;
-        while *at < tokens.len() {
-            let token = &tokens[*at];
-            match (token.text.as_str(), text(*at + 1)) {
-                ("#", "[") => {
-                    let end = closing(tokens, *at + 1);
-                    let test = is_test(&tokens[*at + 2..end]);
-                    *at = end + 1;
-                    if test {
-                        *at = after_item(tokens, *at);
-                    }
-                    continue;
-                }
-                ("mod", name) if !name.is_empty() && text(*at + 2) == ";" => {
-                    self.child_file(sources, module, folder, name);
-                    *at += 3;
-                    continue;
-                }
-                ("mod", name) if text(*at + 2) == "{" => {
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        let text = |at: usize| tokens.get(at).map(text).unwrap_or_default();
+        let mut at = 0;
+        while let Some(token) = tokens.get(at) {
+            let line = token.span().start().line;
+            let before = |n: usize| at.checked_sub(n).map(text).unwrap_or_default();
+            match [text(at), text(at + 1), text(at + 2)].each_ref().map(String::as_str) {
+                ["#", "[", _] if is_test(&tokens[at + 1]) => at = end_of_item(&tokens, at + 2),
+                ["#", "[", _] => at += 1,
+                ["mod", name, ";"] => self.child_file(sources, module, folder, name),
+                ["mod", name, "{"] => {
                     let child = self.child(module, name, self.modules[module].file.clone());
-                    *at += 3;
-                    self.scan(sources, tokens, at, child, &format!("{folder}{name}/"));
-                    continue;
+                    let folder = format!("{folder}{name}/");
+                    self.scan(sources, inside(&tokens[at + 2]), child, &folder, false);
+                    at += 2;
                 }
-                ("use", next) if next != "<" => {
-                    let line = token.line;
-                    *at += 1;
-                    let mut leaves = Vec::new();
-                    use_tree(tokens, at, &mut Vec::new(), &mut leaves);
-                    leaves.iter_mut().for_each(|leaf| leaf.line = line);
-                    self.modules[module].paths.append(&mut leaves);
-                    continue;
+                ["use", next, _] if next != "<" => {
+                    let first = at + 1;
+                    at = end_of_item(&tokens, at);
+                    leaves(&tokens[first..at], &[], line, &mut self.modules[module].paths);
                 }
-                ("fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "union", _)
-                    if depth == 0 =>
-                {
-                    let name = if text(*at + 1) == "mut" { text(*at + 2) } else { text(*at + 1) };
+                [
+                    "fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "union",
+                    name,
+                    next,
+                ] if !in_group && before(1) != "'" => {
+                    let name = if name == "mut" { next } else { name };
                     self.modules[module].items.insert(name.to_owned());
                 }
-                ("macro_rules", "!") => {
-                    self.modules[module].items.insert(text(*at + 2).to_owned());
+                ["macro_rules", "!", name] => {
+                    self.modules[module].items.insert(name.to_owned());
                 }
-                ("{" | "(" | "[", _) => depth += 1,
-                ("}", _) if depth == 0 => {
-                    *at += 1;
-                    return;
+                ["(" | "[" | "{", ..] => {
+                    self.scan(sources, inside(token), module, folder, true);
                 }
-                ("}" | ")" | "]", _) => depth -= 1,
-                (_, "::") if token.is_identifier() && !follows_path(tokens, *at) => {
-                    let segments = segments(tokens, *at);
-                    *at += 2 * segments.len() - 1;
-                    if segments.len() > 1 {
-                        let line = token.line;
+                [_, ":", ":"] if matches!(token, TokenTree::Ident(_)) => {
+                    let before = before(2) + &before(1);
+                    // a name after a path, or that of a method, begins none
+                    let begins = before != "::" && (!before.ends_with('.') || before == "..");
+                    let segments = segments(&tokens[at..]);
+                    at += 3 * (segments.len() - 1);
+                    if begins && segments.len() > 1 {
                         let path = Path { segments, line, binds: None, glob: false };
                         self.modules[module].paths.push(path);
                     }
-                    continue;
                 }
                 _ => {}
             }
-            *at += 1;
+            at += 1;
         }
     }
 
@@ -161,101 +148,82 @@ impl Tree {
     }
 }
 
-/// The identifiers of the path that begins at `at`.
-fn segments(tokens: &[Token], mut at: usize) -> Vec<String> {
-    let mut segments = vec![tokens[at].text.clone()];
-    while let [separator, name, ..] = &tokens[at + 1..]
-        && separator.text == "::"
-        && name.is_identifier()
-    {
-        segments.push(name.text.clone());
-        at += 2;
+/// A word or a character; of a group the bracket that opens it.
+fn text(token: &TokenTree) -> String {
+    match token {
+        TokenTree::Group(group) => match group.delimiter() {
+            Delimiter::Parenthesis => "(".to_owned(),
+            Delimiter::Bracket => "[".to_owned(),
+            Delimiter::Brace => "{".to_owned(),
+            Delimiter::None => String::new(),
+        },
+        other => other.to_string(),
+    }
+}
+
+/// The tokens of a group; none of other tokens.
+fn inside(token: &TokenTree) -> TokenStream {
+    match token {
+        TokenTree::Group(group) => group.stream(),
+        _ => TokenStream::new(),
+    }
+}
+
+/// The identifiers of the path that tokens begin with.
+fn segments(tokens: &[TokenTree]) -> Vec<String> {
+    let mut segments = vec![text(&tokens[0])];
+    for next in tokens[1..].chunks_exact(3) {
+        match (&*text(&next[0]), &*text(&next[1]), &next[2]) {
+            (":", ":", TokenTree::Ident(name)) => segments.push(name.to_string()),
+            _ => break,
+        }
     }
     segments
 }
 
-/// Whether an identifier continues a path or names a method or field.
-fn follows_path(tokens: &[Token], at: usize) -> bool {
-    at > 0 && matches!(tokens[at - 1].text.as_str(), "::" | ".")
-}
-
-/// Parses a use tree into its leaves, up to and including the `;` or up to `,` or `}`.
-fn use_tree(tokens: &[Token], at: &mut usize, prefix: &mut Vec<String>, leaves: &mut Vec<Path>) {
-    let depth = prefix.len();
-    let mut leaf = Path { segments: Vec::new(), line: 0, binds: None, glob: false };
-    let mut group = false;
-    while let Some(token) = tokens.get(*at) {
-        match token.text.as_str() {
-            ";" | "," | "}" => break,
-            "{" => {
-                group = true;
-                *at += 1;
-                while tokens.get(*at).is_some_and(|token| token.text != "}") {
-                    use_tree(tokens, at, prefix, leaves);
-                    *at += usize::from(tokens.get(*at).is_some_and(|token| token.text == ","));
-                }
-            }
-            "*" => leaf.glob = true,
-            "as" => {
-                *at += 1;
-                leaf.binds = tokens.get(*at).map(|token| token.text.clone());
-            }
-            "::" => {}
-            name => prefix.push(name.to_owned()),
+/// Adds the paths of a use tree, whose paths all begin with `prefix`.
+fn leaves(tree: &[TokenTree], prefix: &[String], line: usize, found: &mut Vec<Path>) {
+    for tokens in tree.split(|token| text(token) == ",").filter(|tokens| !tokens.is_empty()) {
+        let words = tokens.iter().filter(|token| matches!(token, TokenTree::Ident(_)));
+        let mut segments: Vec<String> = prefix.iter().cloned().chain(words.map(text)).collect();
+        let last = &tokens[tokens.len() - 1];
+        if text(last) == "{" {
+            let inner: Vec<TokenTree> = inside(last).into_iter().collect();
+            leaves(&inner, &segments, line, found);
+            continue;
         }
-        *at += 1;
-    }
-    if depth == 0 && tokens.get(*at).is_some_and(|token| token.text == ";") {
-        *at += 1;
-    }
-    if !group && !prefix.is_empty() {
-        // `a::{self}` imports `a`.
-        if prefix.len() > 1 && prefix.last().is_some_and(|last| last == "self") {
-            prefix.pop();
+        let glob = text(last) == "*";
+        let mut binds = None;
+        if let [.., keyword, name] = &segments[..]
+            && keyword == "as"
+        {
+            binds = Some(name.clone());
+            segments.truncate(segments.len() - 2);
         }
-        leaf.segments = prefix.clone();
-        if leaf.binds.is_none() && !leaf.glob {
-            leaf.binds = prefix.last().cloned();
-        }
-        leaves.push(leaf);
+        // `a::{self}` imports `a`
+        segments.pop_if(|last| last == "self" && !prefix.is_empty());
+        let binds = binds.or_else(|| segments.last().cloned()).filter(|_| !glob);
+        found.push(Path { segments, line, binds, glob });
     }
-    prefix.truncate(depth);
 }
 
 /// Whether an attribute restricts its item to tests: `cfg(test)` or `cfg(all(test, …))`.
-fn is_test(attribute: &[Token]) -> bool {
-    let words: Vec<_> = attribute.iter().map(|token| token.text.as_str()).collect();
-    matches!(words[..], ["cfg", "(", "test", ")"] | ["cfg", "(", "all", "(", "test", ..])
+fn is_test(attribute: &TokenTree) -> bool {
+    let text = inside(attribute).to_string().replace(char::is_whitespace, "");
+    text == "cfg(test)" || text.starts_with("cfg(all(test")
 }
 
-/// The index of the bracket that closes the one at `open`.
-fn closing(tokens: &[Token], open: usize) -> usize {
-    let mut depth = 0;
-    for (i, token) in tokens.iter().enumerate().skip(open) {
-        match token.text.as_str() {
-            "{" | "(" | "[" => depth += 1,
-            "}" | ")" | "]" => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return i;
-        }
-    }
-    tokens.len()
-}
-
-/// The index after the item at `at`, including its further attributes.
-fn after_item(tokens: &[Token], mut at: usize) -> usize {
-    let import = tokens[at..].iter().find(|token| !matches!(token.text.as_str(), "pub" | "crate"));
-    let import = import.is_some_and(|token| token.text == "use");
-    while let Some(token) = tokens.get(at) {
-        match token.text.as_str() {
-            ";" => return at + 1,
-            "{" if !import => return closing(tokens, at) + 1,
-            "{" | "(" | "[" => at = closing(tokens, at),
-            _ => {}
-        }
-        at += 1;
-    }
-    at
+/// The index of the last token of the item at `at`, with its further attributes.
+fn end_of_item(tokens: &[TokenTree], at: usize) -> usize {
+    let is_import = tokens[at..]
+        .iter()
+        .map(text)
+        .find(|text| !matches!(&**text, "pub" | "("))
+        .is_some_and(|text| text == "use");
+    let is_end = |token: &TokenTree| match &*text(token) {
+        ";" => true,
+        "{" => !is_import,
+        _ => false,
+    };
+    tokens[at..].iter().position(is_end).map_or(tokens.len(), |length| at + length)
 }
