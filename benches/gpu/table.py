@@ -4,6 +4,7 @@
 usage: table.py OUT
 """
 import json
+import lzma
 import sys
 from pathlib import Path
 
@@ -11,8 +12,10 @@ LLAMA_CPP = Path(__file__).with_name("llama-cpp.json")
 
 
 def read(folder, name):
-    """The contents of a file, or an empty object if it does not exist."""
-    path = folder / f"{name}.json"
+    """The contents of a file, perhaps a packed one, or an empty object if there is none."""
+    path, packed = folder / f"{name}.json", folder / f"{name}.json.xz"
+    if packed.exists():
+        return json.loads(lzma.decompress(packed.read_bytes()))
     return json.loads(path.read_text()) if path.exists() else {}
 
 
