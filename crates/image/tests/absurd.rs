@@ -25,7 +25,7 @@ fn one() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a header alone refuses takes next to nothing, whatever the size of the file.
+/// A refusal by the header takes next to nothing, whatever the size of the file.
 fn refusal(bytes: &[u8], name: &str) -> String {
     let _one = one();
     let budget = Budget { bytes: 1 << 20, time: Duration::from_millis(100) };
@@ -115,6 +115,17 @@ fn memory_is_what_the_header_promises() {
         assert_eq!(picture.width() as usize, side);
     }
     // an empty scan after another one keeps all coefficients
+    for (name, each) in [
+        ("lossless.webp", 11),
+        ("lossy.webp", 11),
+        ("lossy_alpha.webp", 15),
+        ("animated.webp", 23),
+        ("animated.gif", 12),
+        ("rgba.bmp", 7),
+    ] {
+        let file = format!("{}/tests/fixtures/pictures/{name}", env!("CARGO_MANIFEST_DIR"));
+        decoded(&std::fs::read(file).unwrap(), 37 * 53, each, name);
+    }
     let blocks = side.div_ceil(8).pow(2);
     // a bit for each block
     let data = |components: usize| vec![0; (blocks * components).div_ceil(8)];

@@ -146,6 +146,7 @@ fn settings_are_read_strictly() {
         ("image_processor_type", "auto_map", "it has no field image_processor_type"),
         ("image_mean", "disable_grouping", "it has no field image_mean"),
         ("0.26862954", "0.0", "image_std has 0"),
+        ("0.26862954", "1e-50", "make -inf of a byte"),
         ("{", "[", "expected"),
     ] {
         assert!(settings.contains(from), "{from}");

@@ -1,7 +1,8 @@
 //! Decodes pictures with legal and absurd headers, which a generator makes of the fuzzer's bytes.
 //!
 //! ```text
-//! cargo +nightly fuzz run -O absurd_picture -- -max_len=4000 -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=96
+//! cargo +nightly fuzz run -O absurd_picture -- \
+//!     -max_len=4000 -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=96
 //! ```
 
 #![no_main]

@@ -34,7 +34,7 @@ fn rgba([red, green, blue, alpha]: [u8; 4]) -> [u8; 3] {
     [red, green, blue].map(|value| on_white(value, alpha))
 }
 
-/// A value on white: Pillow's `alpha_composite`, whose fractions have seven bits, over opaque white.
+/// A value on white: Pillow's `alpha_composite` over opaque white. Its fractions have seven bits.
 fn on_white(value: u8, alpha: u8) -> u8 {
     let (value, alpha) = (u32::from(value), u32::from(alpha));
     let sum = (value * alpha + 255 * (255 - alpha) + 0x80) << 7;

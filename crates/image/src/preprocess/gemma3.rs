@@ -1,8 +1,9 @@
 //! Gemma 3: one fixed size, and crops of long pictures where "pan and scan" is on.
 
-use super::Tower;
 use super::fields::Fields;
-use super::plan::{Area, Plan, Size};
+use super::plan::Plan;
+use super::size::{Area, Size};
+use super::tower::Tower;
 use super::values::Class;
 use crate::{Filter, ImageError};
 
@@ -65,7 +66,7 @@ impl Gemma3 {
         }
         for i in 0..count {
             let start = i * step;
-            // what is left of a length that the step does not divide
+            // a rest where the step does not divide the length
             let length = step.min(long.saturating_sub(start));
             let area = match is_wide {
                 true => Area { x: start, y: 0, size: Size::new(length, short) },

@@ -3,9 +3,10 @@
 //! The "unified" model has no tower. Its patches are the squares of patches that the tower merges.
 
 use super::fields::Fields;
-use super::plan::{Plan, Size};
+use super::plan::Plan;
+use super::size::Size;
+use super::tower::{Tower, agree};
 use super::values::Class;
-use super::{Tower, agree};
 use crate::{Filter, ImageError};
 
 pub(super) const CLASS: Class = Class { filter: Filter::Bicubic, is_normalized: false };
@@ -24,7 +25,7 @@ impl Gemma4 {
     pub(super) fn read(fields: &mut Fields<'_>, tower: Tower) -> Result<Self, ImageError> {
         agree(fields, "patch_size", tower.patch)?;
         agree(fields, "pooling_kernel_size", tower.merge)?;
-        Ok(Self { tower, budget: budget(fields)?, side: tower.patch * tower.merge })
+        Ok(Self { tower, budget: budget(fields)?, side: tower.square() })
     }
 
     pub(super) fn read_unified(fields: &mut Fields<'_>, tower: Tower) -> Result<Self, ImageError> {

@@ -1,8 +1,9 @@
 //! Idefics3, SmolVLM: tiles of an enlarged picture, then all of it in one tile.
 
-use super::Tower;
 use super::fields::Fields;
-use super::plan::{Plan, Size};
+use super::plan::{Plan, View};
+use super::size::Size;
+use super::tower::Tower;
 use super::values::Class;
 use crate::{Filter, ImageError};
 
@@ -45,7 +46,7 @@ impl Idefics3 {
                 plan.cut(base, self.tile);
             }
         }
-        plan.views.push(super::plan::View { is_of_base: true, area: None, size: tile });
+        plan.views.push(View { is_of_base: true, area: None, size: tile });
         plan
     }
 

@@ -1,8 +1,9 @@
 //! InternVL: tiles in the arrangement nearest to the picture's shape, then all of it in one tile.
 
-use super::Tower;
 use super::fields::Fields;
-use super::plan::{Plan, Size};
+use super::plan::Plan;
+use super::size::Size;
+use super::tower::Tower;
 use super::values::Class;
 use crate::{Filter, ImageError};
 

@@ -1,7 +1,8 @@
 //! From a picture to the rows of a vision tower, by the settings of a model's own file.
 //!
 //! A family of models has a file here with its rule of sizes. The rule gives a [`Plan`], plain data
-//! without pixels. All families share the rest: resizing, numbers, patches in the order of [`Grid`].
+//! without pixels. All families share the rest: resizing, numbers, patches in the order of
+//! [`Grid`].
 
 mod fields;
 mod gemma3;
@@ -12,47 +13,21 @@ mod patches;
 mod pixtral;
 mod plan;
 mod qwen;
+mod size;
+mod tower;
 mod values;
 
-pub use plan::{Area, Grid, Plan, Size, View};
+pub use plan::{Grid, Plan, View};
+pub use size::{Area, Size};
+pub use tower::Tower;
 
 use crate::{ImageError, Job, Picture, resize};
 use fields::Fields;
+use patches::Channels;
 use values::{Class, Values};
 
 /// Pixels of a side that a plan may have.
 const SIDE: u32 = 1 << 16;
-
-/// What the tower of a model fixes, from the model's own file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tower {
-    /// Pixels of a side of a patch.
-    pub patch: u32,
-    /// Patches of a side of what becomes one embedding.
-    pub merge: u32,
-}
-
-impl Tower {
-    /// Whether a fixed size has whole embeddings.
-    fn check_multiple(self, fields: &Fields<'_>, key: &str, size: Size) -> Result<(), ImageError> {
-        let square = self.patch * self.merge;
-        if size.width.is_multiple_of(square) && size.height.is_multiple_of(square) {
-            return Ok(());
-        }
-        let Size { width, height } = size;
-        let problem = format!("its field {key} is {width} x {height}");
-        Err(fields.error(format!("{problem}: expected multiples of {square}, for {self:?}")))
-    }
-}
-
-/// The order of the values of a patch.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Channels {
-    /// Channel, row, column.
-    First,
-    /// Row, column, channel.
-    Last,
-}
 
 /// Rules of sizes.
 enum Family {
@@ -208,25 +183,4 @@ impl std::fmt::Debug for Preprocessor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Preprocessor").field("tower", &self.tower).finish_non_exhaustive()
     }
-}
-
-/// Compares a field with what the model says.
-fn agree(fields: &mut Fields<'_>, key: &str, model: u32) -> Result<(), ImageError> {
-    let found = fields.count(key)?;
-    same(fields, key, found, model)
-}
-
-/// The same, where the field may be missing.
-fn agree_if_set(fields: &mut Fields<'_>, key: &str, model: u32) -> Result<(), ImageError> {
-    match fields.square_if_set(key)? {
-        Some(found) => same(fields, key, found, model),
-        None => Ok(()),
-    }
-}
-
-fn same(fields: &Fields<'_>, key: &str, found: u32, model: u32) -> Result<(), ImageError> {
-    if found == model {
-        return Ok(());
-    }
-    Err(fields.error(format!("its field {key} is {found}: expected {model}, as the model has it")))
 }

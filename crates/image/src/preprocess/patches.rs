@@ -1,9 +1,19 @@
 //! Pictures as rows of patches.
 
-use super::plan::{Area, Grid};
+use super::plan::Grid;
+use super::size::Area;
+use super::tower::Tower;
 use super::values::Values;
-use super::{Channels, Tower};
 use crate::Picture;
+
+/// The order of the values of a patch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Channels {
+    /// Channel, row, column.
+    First,
+    /// Row, column, channel.
+    Last,
+}
 
 /// Appends the patches of an area, in the order of [`Grid`], and their rows and columns.
 pub(super) fn append(

@@ -1,9 +1,10 @@
 //! Pixtral, Mistral 3: the picture's own size up to a longest edge, rounded up to whole patches.
 
 use super::fields::Fields;
-use super::plan::{Plan, Size};
+use super::plan::Plan;
+use super::size::Size;
+use super::tower::{Tower, agree_if_set};
 use super::values::Class;
-use super::{Tower, agree_if_set};
 use crate::{Filter, ImageError};
 
 pub(super) const CLASS: Class = Class { filter: Filter::Bicubic, is_normalized: true };
@@ -27,7 +28,7 @@ impl Pixtral {
         let sides = [size.width, size.height];
         let [wide, high] = sides.map(|side| f64::from(side) / longest);
         let ratio = wide.max(high);
-        let square = self.tower.patch * self.tower.merge;
+        let square = self.tower.square();
         let [width, height] = sides.map(|side| {
             let side = if ratio > 1.0 { (f64::from(side) / ratio).floor() as u32 } else { side };
             side.div_ceil(square) * square

@@ -1,9 +1,10 @@
 //! Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3.5: a size near the picture's own, within bounds of pixels.
 
 use super::fields::Fields;
-use super::plan::{Plan, Size};
+use super::plan::Plan;
+use super::size::Size;
+use super::tower::{Tower, agree};
 use super::values::Class;
-use super::{Tower, agree};
 use crate::{Filter, ImageError};
 
 pub(super) const CLASS: Class = Class { filter: Filter::Bicubic, is_normalized: true };
@@ -42,7 +43,7 @@ impl Qwen {
 
     /// `smart_resize`, whose `round` goes to the even neighbour.
     pub(super) fn plan(&self, size: Size) -> Result<Plan, String> {
-        let factor = f64::from(self.tower.patch * self.tower.merge);
+        let factor = f64::from(self.tower.square());
         let (width, height) = (f64::from(size.width), f64::from(size.height));
         if width.max(height) / width.min(height) > ASPECT {
             let most = format!("a longer side of at most {ASPECT} times the shorter one");

@@ -3,7 +3,7 @@
 use super::fields::Fields;
 use crate::{Filter, ImageError};
 
-/// What a class of transformers says where a file says nothing. Published files leave these out.
+/// Constants of a class of transformers, for fields that published files leave out.
 pub(super) struct Class {
     pub(super) filter: Filter,
     pub(super) is_normalized: bool,
@@ -31,7 +31,7 @@ impl Values {
         if is_normalized || fields.has("image_std") {
             std = fields.channels("image_std")?;
         }
-        if let Some(zero) = std.into_iter().find(|std| !(*std > 0.0)) {
+        if let Some(zero) = std.into_iter().find(|std| *std <= 0.0) {
             return Err(fields.error(format!("its field image_std has {zero}: expected more")));
         }
         // the order of transformers: a product in f64, then f32
@@ -44,6 +44,11 @@ impl Values {
             false => scaled(byte),
         };
         let of_channel = |channel| std::array::from_fn(|byte| value(channel, byte));
-        Ok(Self { table: Box::new(std::array::from_fn(of_channel)), filter })
+        let table: Box<[[f32; 256]; 3]> = Box::new(std::array::from_fn(of_channel));
+        if let Some(value) = table.as_flattened().iter().find(|value| !value.is_finite()) {
+            let problem = format!("its fields rescale_factor and image_std make {value} of a byte");
+            return Err(fields.error(problem));
+        }
+        Ok(Self { table, filter })
     }
 }

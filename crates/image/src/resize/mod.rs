@@ -1,9 +1,12 @@
 //! Resizing with the bits of Pillow.
 //!
-//! Pillow's `ImagingResample` filters rows and columns in two passes, and rounds to bytes after each.
-//! Weights have 22 fraction bits, and a filter gets wider where the picture gets smaller.
+//! Pillow's `ImagingResample` filters rows and columns in two passes, and rounds to bytes after
+//! each. Weights have 22 fraction bits, and a filter gets wider where the picture gets smaller.
 
+mod filter;
 mod weights;
+
+pub use filter::Filter;
 
 use crate::{ImageError, Job, Picture};
 use weights::{BITS, Weights};
@@ -14,17 +17,6 @@ const HALF: i32 = 1 << (BITS - 1);
 const ROWS: usize = 16;
 /// Values of a row that are summed together, in registers.
 const LANES: usize = 32;
-
-/// A filter of [`resize`], one of Pillow's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filter {
-    /// `Resampling.BILINEAR`
-    Bilinear,
-    /// `Resampling.BICUBIC`
-    Bicubic,
-    /// `Resampling.LANCZOS`
-    Lanczos,
-}
 
 /// Resizes a picture, with the bits of Pillow's `Image.resize`.
 ///

@@ -1,50 +1,10 @@
 //! The weights of a resampled axis.
 
-use super::Filter;
-use std::f64::consts::PI;
+use super::filter::Filter;
 use std::ops::Range;
 
 /// Fraction bits of a weight.
 pub(super) const BITS: u32 = 32 - 8 - 2;
-
-impl Filter {
-    /// The distance beyond which the filter is zero.
-    fn support(self) -> f64 {
-        match self {
-            Self::Bilinear => 1.0,
-            Self::Bicubic => 2.0,
-            Self::Lanczos => 3.0,
-        }
-    }
-
-    /// The filter at a distance.
-    fn at(self, x: f64) -> f64 {
-        match self {
-            Self::Bilinear => (1.0 - x.abs()).max(0.0),
-            Self::Bicubic => {
-                const A: f64 = -0.5;
-                let x = x.abs();
-                if x < 1.0 {
-                    ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0
-                } else if x < 2.0 {
-                    (((x - 5.0) * x + 8.0) * x - 4.0) * A
-                } else {
-                    0.0
-                }
-            }
-            Self::Lanczos if (-3.0..3.0).contains(&x) => sinc(x) * sinc(x / 3.0),
-            Self::Lanczos => 0.0,
-        }
-    }
-}
-
-fn sinc(x: f64) -> f64 {
-    if x == 0.0 {
-        return 1.0;
-    }
-    let x = x * PI;
-    x.sin() / x
-}
 
 /// For each output position the first input position and the weights from there on.
 pub(super) struct Weights {

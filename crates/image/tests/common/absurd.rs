@@ -81,7 +81,7 @@ fn changed(c: &mut Choices<'_>) -> Vec<u8> {
     for _ in 0..1 + c.below(6) {
         let place = c.below(bytes.len());
         // headers are at the start
-        let place = if c.byte() % 2 == 0 { place % 64 } else { place };
+        let place = if c.byte().is_multiple_of(2) { place % 64 } else { place };
         let end = bytes.len();
         bytes[place.min(end - 1)] = c.byte();
     }
@@ -210,9 +210,9 @@ fn jpeg(c: &mut Choices<'_>) -> Vec<u8> {
     let sampling = sampling.map(|factor| c.mostly(factor) as u8);
     let frame = c.one(&[0xc0, 0xc1, 0xc2, 0xc2, 0xc2, 0xc3]);
     let mut scans = Vec::new();
-    let most = if c.byte() % 8 == 0 { 200 } else { 6 };
+    let most = if c.byte().is_multiple_of(8) { 200 } else { 6 };
     for i in 0..1 + c.below(most) {
-        if c.byte() % 4 == 0 {
+        if c.byte().is_multiple_of(4) {
             let marker = c.one(&[0xc4, 0xdb, 0xdd, 0xe0, 0xe1, 0xe2, 0xee, 0xfe]);
             let tags = [
                 &b"Exif\0\0"[..],
@@ -271,11 +271,12 @@ fn webp(c: &mut Choices<'_>) -> Vec<u8> {
             0 => (b"VP8 ", lossy(width, height)),
             _ => (b"VP8L", lossless(width, height)),
         };
-        let alpha = if c.byte() % 4 == 0 { riff(b"ALPH", &c.noise(100)) } else { Vec::new() };
+        let alpha =
+            if c.byte().is_multiple_of(4) { riff(b"ALPH", &c.noise(100)) } else { Vec::new() };
         [alpha, riff(kind, &[head, c.noise(900)].concat())].concat()
     };
     let mut chunks = Vec::new();
-    if c.byte() % 4 > 0 {
+    if !c.byte().is_multiple_of(4) {
         chunks.push(extended(c.one(&[0, 0x10, 0x02, 0x12, 0x08, 0x2c]), width, height));
     }
     for _ in 0..1 + c.below(5) {
@@ -345,7 +346,7 @@ fn bmp(c: &mut Choices<'_>) -> Vec<u8> {
     if head == 12 {
         header.extend([width as u16, height as u16, 1, bits].map(u16::to_le_bytes).concat());
     } else {
-        let height = if c.byte() % 4 == 0 { height.wrapping_neg() } else { height };
+        let height = if c.byte().is_multiple_of(4) { height.wrapping_neg() } else { height };
         header.extend([width, height].map(u32::to_le_bytes).concat());
         header.extend([1, bits].map(u16::to_le_bytes).concat());
         header.extend(

@@ -1,7 +1,7 @@
 //! The header of a BMP file.
 
-use super::Header;
 use super::bytes::Bytes;
+use super::facts::Header;
 use crate::{ImageError, Job};
 
 /// The size of the oldest header, whose numbers have 16 bits.

@@ -1,7 +1,7 @@
 //! The header of a GIF file, up to the size of its first frame.
 
-use super::Header;
 use super::bytes::Bytes;
+use super::facts::Header;
 use crate::{ImageError, Job};
 
 /// The bytes before the table of colours.

@@ -3,8 +3,8 @@
 //! A progressive file may have any number of scans over all of its blocks, in a few bytes each. So
 //! scans are counted, and their work is bounded.
 
-use super::Header;
 use super::bytes::Bytes;
+use super::facts::Header;
 use crate::{ImageError, Job};
 
 /// Greatest number of scans.
@@ -71,7 +71,7 @@ pub(super) fn read(bytes: &[u8], job: &Job<'_>) -> Result<Header, ImageError> {
         let most = format!("at most {SCANS} scans, of {WORK} pixels together");
         return Err(job.beyond(format!("{size}: expected {most}")));
     }
-    // with several scans, all coefficients are kept, in two bytes each
+    // a file of several scans keeps all coefficients, in two bytes each
     let kept = if scans > 1 { 2 * u64::from(components) } else { 0 };
     Ok(Header { width, height, bytes_per_pixel: 4 + kept })
 }

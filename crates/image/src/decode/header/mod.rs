@@ -5,21 +5,16 @@
 
 mod bmp;
 mod bytes;
+mod facts;
 mod gif;
 mod jpeg;
 mod png;
 mod webp;
 
+pub(super) use facts::Header;
+
 use super::kind::Format;
 use crate::{ImageError, Job};
-
-/// What a header says.
-pub(super) struct Header {
-    pub(super) width: u32,
-    pub(super) height: u32,
-    /// Bytes of memory of the decoder, its output included.
-    pub(super) bytes_per_pixel: u64,
-}
 
 /// Reads the header of a file.
 pub(super) fn read(format: Format, bytes: &[u8], job: &Job<'_>) -> Result<Header, ImageError> {

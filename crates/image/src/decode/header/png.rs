@@ -1,7 +1,7 @@
 //! The chunks of a PNG file before its pixels.
 
-use super::Header;
 use super::bytes::Bytes;
+use super::facts::Header;
 use crate::{ImageError, Job};
 
 /// The place of the first chunk.
@@ -30,7 +30,7 @@ fn check_palette(bytes: &Bytes<'_>, colours: u8) -> Result<(), ImageError> {
         let length = bytes.u32_be(at)? as usize;
         match &kind {
             b"IDAT" => break,
-            b"PLTE" if length == 0 || length % 3 > 0 || length > 3 * 256 || palette.is_some() => {
+            b"PLTE" if !(1..=256).any(|count| count * 3 == length) || palette.is_some() => {
                 let problem =
                     format!("its palette has {length} bytes: expected one of 1 to 256 colours");
                 return Err(bytes.job.malformed(problem));

@@ -3,8 +3,8 @@
 //! The decoder allocates the length that a chunk states and the size that a frame states, so both
 //! are compared with the file and with the canvas before.
 
-use super::Header;
 use super::bytes::Bytes;
+use super::facts::Header;
 use crate::{ImageError, Job};
 
 /// Greatest number of chunks: those of an animation of 25 minutes, at 60 frames a second.
@@ -25,7 +25,7 @@ pub(super) fn read(bytes: &[u8], job: &Job<'_>) -> Result<Header, ImageError> {
             return Err(job.malformed(format!("its first chunk is {name:?}: expected VP8")));
         }
     };
-    let (mut at, mut chunks, mut frames) = (12, 0, 0);
+    let (mut at, mut chunks, mut frames, mut has_alpha) = (12, 0, 0, false);
     while at + 8 <= bytes.all.len() {
         let (kind, content, next) = chunk(&bytes, at, bytes.all.len())?;
         if kind == *b"ANMF" {
@@ -36,14 +36,19 @@ pub(super) fn read(bytes: &[u8], job: &Job<'_>) -> Result<Header, ImageError> {
             frames += 1;
         }
         check_picture(&bytes, kind, content, canvas)?;
+        has_alpha |= kind == *b"ALPH";
         (at, chunks) = (next, chunks + 1);
         if chunks > CHUNKS {
             return Err(job.beyond(format!("has more than {CHUNKS} chunks, the limit")));
         }
     }
-    // Planes, the picture in four channels, and its transparency in four and one. An animation has
-    // a canvas and a frame too.
-    let bytes_per_pixel = if frames > 0 { 20 } else { 12 };
+    // The picture in four channels, and then in three. Separate transparency is decoded in four
+    // channels too, besides planes. An animation has a canvas and a frame.
+    let bytes_per_pixel = match (frames > 0, has_alpha) {
+        (true, _) => 20,
+        (false, true) => 12,
+        (false, false) => 8,
+    };
     Ok(Header { width: canvas.0, height: canvas.1, bytes_per_pixel })
 }
 
