@@ -7,7 +7,7 @@ use symphonia::core::packet::Packet;
 pub(super) struct Ahead {
     track: u32,
     packet: Option<Packet>,
-    /// What followed the last packet.
+    /// The item behind the last packet.
     after: Option<Next>,
 }
 

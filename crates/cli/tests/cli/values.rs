@@ -149,8 +149,7 @@ fn what_a_model_cannot_do_is_refused() {
         assert!(error.contains(text), "{args:?}: {error}");
     }
     for args in [
-        &["embed", &bert][..],
-        &["rerank", &reranker, "query"],
+        &["rerank", &reranker, "query"][..],
         &["embed", &bert, "a", "--pooling", "median"],
         &["embed", &bert, "a", "--json", "-o", "x.npy"],
     ] {

@@ -28,9 +28,9 @@ const BLOCK_GROUP: u32 = 0xa0;
 const BLOCK: u32 = 0xa1;
 const DISCARD_PADDING: u32 = 0x75a2;
 
-/// Elements behind the first cluster, and elements of the last one, at most.
+/// The most elements behind the first cluster, and of the last one.
 const ELEMENTS: usize = 1 << 15;
-/// Elements of a group of a block at most.
+/// The most elements of a group of a block.
 const GROUPED: usize = 32;
 
 /// The header of an element.
