@@ -40,6 +40,26 @@ enum Family {
 }
 
 /// The preprocessing of a model.
+///
+/// ```
+/// use pelton_image::{Preprocessor, Tower};
+///
+/// # fn main() -> Result<(), pelton_image::ImageError> {
+/// let settings = r#"{
+///     "image_processor_type": "PixtralImageProcessor",
+///     "image_mean": [0.48, 0.46, 0.41],
+///     "image_std": [0.27, 0.26, 0.28],
+///     "patch_size": 14,
+///     "size": {"longest_edge": 1540}
+/// }"#;
+/// let tower = Tower { patch: 14, merge: 2 };
+/// let preprocessor = Preprocessor::from_json("preprocessor_config.json", settings, tower)?;
+/// let plan = preprocessor.plan(1920, 1080, "a screenshot")?;
+/// assert_eq!((plan.views[0].size.width, plan.views[0].size.height), (1540, 868));
+/// assert_eq!(plan.tokens(), 55 * 31);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Preprocessor {
     family: Family,
     tower: Tower,
