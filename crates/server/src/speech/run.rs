@@ -14,6 +14,7 @@ use pelton::{
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     task::JoinHandle,
+    time::timeout,
 };
 
 use super::pull::Pulled;
@@ -64,7 +65,7 @@ pub(crate) async fn check(file: FormFile) -> Result<FormFile, ApiError> {
 }
 
 impl Hearing {
-    /// Waits for the turn of a request, then begins it.
+    /// Waits for the turn of a request, then begins it. The time of the request includes the wait.
     pub(crate) async fn start(
         context: Context,
         file: FormFile,
@@ -72,13 +73,15 @@ impl Hearing {
         options: Transcription,
     ) -> Result<Self, ApiError> {
         let arrived = Instant::now();
-        let turn = context.lease.listener()?.turn(context.client).await.inspect_err(|_| {
-            context.metrics.count(Outcome::Error, 0);
-        })?;
-        let cancel = match context.deadline {
-            Some(time) => Cancel::at(Instant::now() + time),
-            None => Cancel::new(),
+        let turn = context.lease.listener()?.turn(context.client);
+        let (turn, cancel) = match context.deadline {
+            Some(time) => {
+                let turn = timeout(time, turn).await.unwrap_or_else(|_| Err(too_late()));
+                (turn, Cancel::at(arrived + time))
+            }
+            None => (turn.await, Cancel::new()),
         };
+        let turn = turn.inspect_err(|_| context.metrics.count(Outcome::Error, 0))?;
         let guard = Guard(cancel.clone());
         let (sender, segments) = unbounded_channel();
         let queued = arrived.elapsed();
@@ -145,11 +148,7 @@ impl Run {
         context.metrics.heard(counted, seconds, took, queued.as_secs_f64());
         match outcome {
             Ok(found) => Ok(Found { language: found.language, segments: found.segments, seconds }),
-            Err(Error::Cancelled) if cancel.is_late() => Err(ApiError::new(
-                StatusCode::GATEWAY_TIMEOUT,
-                "the transcription took longer than the server allows (--request-timeout)",
-            )
-            .code("timeout")),
+            Err(Error::Cancelled) if cancel.is_late() => Err(too_late()),
             Err(error @ Error::Output { .. }) => {
                 Err(ApiError::field("timestamp_granularities", error.to_string()))
             }
@@ -162,6 +161,11 @@ impl Run {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+fn too_late() -> ApiError {
+    let message = "the transcription took longer than the server allows (--request-timeout)";
+    ApiError::new(StatusCode::GATEWAY_TIMEOUT, message).code("timeout")
 }
 
 /// The observer of a run.
