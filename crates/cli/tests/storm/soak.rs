@@ -125,7 +125,7 @@ fn honest_clients_beside_hostile_ones() {
 /// Both built-in models, with a home folder of its own and bounds that hostile audio meets soon.
 fn server(hub: &Hub, home: &Path) -> Server {
     let options =
-        ["built-in", "built-in-speech", "--request-timeout", "30", "--max-audio-seconds", "10"];
+        ["built-in", "built-in-speech", "--request-timeout", "45", "--max-audio-seconds", "10"];
     let home = home.to_str().unwrap();
     let caches = format!("{home}/.cache");
     let hugging_face = format!("{caches}/huggingface");
