@@ -212,7 +212,9 @@ pub(crate) fn explained(error: Error) -> anyhow::Error {
             "the file is the same for everybody: tell its owner, or take another one".to_owned()
         }
         Error::Setting { .. } => "change the variable or remove it".to_owned(),
-        _ => "`pelton list` shows the models of this machine, which need no network".to_owned(),
+        _ => "the path of a model's file needs no network, and neither do built-in and the models of \
+              `pelton list`"
+            .to_owned(),
     };
     Hint { error: error.into(), hint }.into()
 }

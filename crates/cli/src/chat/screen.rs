@@ -28,7 +28,7 @@ enum Part {
 /// The output: styled on a terminal, plain otherwise.
 ///
 /// Answers go to standard output; what Pelton says goes to standard error, so that the output of a
-/// pipe is the answers alone.
+/// pipe is the answers and what commands show.
 #[derive(Debug)]
 pub(crate) struct Screen {
     /// Whether standard output is a terminal.

@@ -2,9 +2,9 @@
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Parser;
-use pelton::{Error, LoadOptions, Model, chat::ChatTemplate};
+use pelton::{Error, LoadOptions, Model, chat::ChatTemplate, graph::OutputKind};
 
 use super::{prompt_or_stdin, text_of};
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
 #[command(
     after_help = "Without MODEL the built-in model answers. /help in a chat lists its commands. \
                   Without a terminal each line\nof standard input is a message, and standard output \
-                  has the answers alone. Ctrl-C stops an answer."
+                  has the answers and what\ncommands show. Ctrl-C stops an answer."
 )]
 pub(crate) struct Args {
     /// A model: a file, a directory, or a name such as qwen3:0.6b; by default the built-in model
@@ -165,6 +165,10 @@ fn template(model: &Model, source: Option<&str>, tools: bool) -> Result<Arc<Chat
     let template = match source {
         Some(source) => Arc::new(model.chat_template_from(source)?),
         None => match model.chat_template() {
+            Err(_) if model.plan().output != OutputKind::Logits => bail!(
+                "the model generates no text, expected one that does; `pelton embed` and `pelton \
+                 rerank` take others"
+            ),
             Err(error @ Error::NoChatTemplate { .. }) => Err(error).hint(
                 "--chat-template NAME gives one; `pelton run` continues a text without one",
             )?,

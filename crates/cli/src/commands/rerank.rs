@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Result;
-use pelton::{LoadOptions, RerankOptions, Score};
+use pelton::{LoadOptions, RerankOptions, Score, graph::OutputKind};
 use serde_json::json;
 
 use super::lines_or_stdin;
@@ -62,7 +62,12 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             bar.counter().add(1);
             if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
-        .hint("documents count from 0; `pelton rerank --help` describes the options")?;
+        .hint(match model.plan().output {
+            OutputKind::Scores => {
+                "documents count from 0; `pelton rerank --help` describes the options"
+            }
+            _ => "a reranker such as BAAI/bge-reranker-v2-m3 gives scores",
+        })?;
     drop(bar);
     if scores.len() < documents.len() {
         return Ok(ExitCode::from(EXIT_CODE));

@@ -1,6 +1,9 @@
 //! `pelton show`: where a model is and what it is.
 
-use std::{io::Write, path::PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, anyhow};
 use pelton::{Checkpoint, weights::Value};
@@ -92,6 +95,7 @@ fn find(name: &str) -> Result<Found> {
         let checkpoint = model::open(name)?;
         let path = (name != BUILT_IN).then(|| name.to_owned());
         let (place, files) = match &path {
+            Some(path) if Path::new(path).is_dir() => ("folder", vec![PathBuf::from(path)]),
             Some(path) => ("file", vec![PathBuf::from(path)]),
             None => ("this program", Vec::new()),
         };

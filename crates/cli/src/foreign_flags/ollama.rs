@@ -24,6 +24,7 @@ pub(super) const COMMANDS: &[(&str, &str)] = &[
     ("push", "Pelton uploads no models; `hf upload` does"),
     ("signin", "Pelton has no accounts: HF_TOKEN is a token of Hugging Face"),
     ("signout", "Pelton has no accounts: HF_TOKEN is a token of Hugging Face"),
+    ("whisper", "`pelton transcribe MODEL FILE` writes the text of speech"),
     ("launch", "`pelton serve` answers programs that speak OpenAI's, Anthropic's or Ollama's API"),
     (
         "search",

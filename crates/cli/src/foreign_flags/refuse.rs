@@ -46,8 +46,18 @@ pub(crate) fn refuse(error: &clap::Error, line: &Line) -> ExitCode {
                 }
                 (None, false) => "--help lists the options".to_owned(),
             };
-            format!("error: {found} is no option of this command\nhint: {hint}")
+            match found.starts_with('-') {
+                true => format!("error: {found} is no option of this command\nhint: {hint}"),
+                false => format!("error: {found} is one argument too many\nhint: {hint}"),
+            }
         }),
+        ErrorKind::TooManyValues if line.takes_prompt => {
+            text(ContextKind::InvalidValue).map(|found| {
+                format!(
+                    "error: {found} is one argument too many\nhint: put a prompt of several words in quotes"
+                )
+            })
+        }
         _ => text(ContextKind::InvalidArg).and_then(|argument| as_typed(error, &argument, line)),
     };
     match sentence {

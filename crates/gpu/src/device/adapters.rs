@@ -196,10 +196,10 @@ pub fn choose(number: Option<usize>) -> Result<Adapter, Error> {
                 "there is no GPU number {n}, expected 0{last} (`pelton devices` lists them)"
             ))
         }),
-        _ => all
-            .into_iter()
-            .find(|adapter| adapter.kind() != Kind::Software)
-            .ok_or_else(|| missing("no GPU was found through Vulkan, Metal or DX12".into())),
+        _ => all.into_iter().find(|adapter| adapter.kind() != Kind::Software).ok_or_else(|| {
+            let found = if count == 0 { "no GPU" } else { "only a GPU in software" };
+            missing(format!("{found} was found through Vulkan, Metal or DX12"))
+        }),
     }
 }
 

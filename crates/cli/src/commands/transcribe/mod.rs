@@ -5,7 +5,9 @@ mod details;
 mod results;
 
 use std::{
-    io::{self, Write, stdin},
+    ffi::OsStr,
+    fs::File,
+    io::{self, Read, Write, stdin},
     ops::ControlFlow,
     path::Path,
     process::ExitCode,
@@ -39,11 +41,22 @@ pub(crate) use self::args::Args;
 /// Seconds of new audio after which a live transcription goes on.
 const LIVE_STEP: f64 = 1.0;
 
+/// Whether a path is a folder, or a file that begins as models do.
+fn is_model(path: &OsStr) -> bool {
+    let mut magic = [0; 4];
+    let path = Path::new(path);
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    path.is_dir() || read.is_ok() && [*b"GGUF", *b"lmgg"].contains(&magic)
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (model, files) = match (args.inputs.as_slice(), &args.stream) {
         ([], _) => (None, &[][..]),
         ([model], Some(_)) => (Some(model), &[][..]),
         (_, Some(_)) => bail!("files and --stream -, expected one of them"),
+        ([file], None) if is_model(file) => {
+            bail!("{} is a model, expected an audio file after it", file.display())
+        }
         (files @ [_], None) => (None, files),
         ([model, files @ ..], None) => (Some(model), files),
     };
