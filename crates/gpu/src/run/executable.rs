@@ -36,8 +36,8 @@ use crate::{
     run::{
         in_flight::{DEPTH, InFlight},
         memory::{
-            States, allocate_caches, attentions, before_len, check_memory, compare, hidden_len,
-            logits_len, saved_len,
+            States, allocate_caches, attentions, check_memory, compare, hidden_len, logits_len,
+            saved_len,
         },
     },
     weights::{Sources, Weights, shared_bytes},
@@ -97,6 +97,33 @@ struct Results {
     hidden: Vec<f32>,
     /// The drafted tokens.
     drafted: Vec<u32>,
+}
+
+impl Results {
+    fn new(plan: &Plan, limits: &Limits, sample: &Sample) -> Self {
+        Self {
+            sample_bytes: Vec::with_capacity(sample.results().size() as usize),
+            samples: Vec::with_capacity(limits.wants * MAX_REPEAT as usize),
+            logits: vec![0.0; logits_len(plan, limits)],
+            hidden: vec![0.0; hidden_len(plan, limits)],
+            drafted: Vec::with_capacity(limits.rows),
+        }
+    }
+}
+
+/// The passes in flight of a plan, with the memory that their results are read to.
+fn in_flight(
+    device: &Device,
+    plan: &Plan,
+    limits: &Limits,
+    sample: &Sample,
+) -> Result<InFlight, Error> {
+    let drafted = 4 * limits.rows as u64;
+    let floats = [logits_len(plan, limits), hidden_len(plan, limits)].map(|len| 4 * len as u64);
+    let bytes = [sample.results().size() + drafted, floats[0], floats[1]];
+    // a head begins and ends with hidden states, and is whole
+    let is_last = !plan.entry.is_empty() && plan.entry != plan.exit;
+    InFlight::new(device, bytes, !plan.has_results() || is_last)
 }
 
 /// The inputs of the load of a plan.
@@ -159,46 +186,20 @@ impl GpuExecutable {
         let repeat = Repeat::new(&device, &inputs, may_fail, saved)?;
         let logits = &buffers[plan.logits.0];
         let pass_buffers = SampleBuffers { logits, recent: &inputs.recent, rows: &inputs.rows };
-        let sample = Sample::new(
-            &device,
-            plan.output_width(),
-            limits.tokens,
-            limits.wants,
-            limits.bias,
-            pass_buffers,
-        )?;
-        let ranks = match plan.encoder {
-            Some(_) => {
-                let sizes = [plan.output_width(), limits.tokens.min(plan.output_width())];
-                Some(RankingKernels::new(&device, logits, sizes, limits.wants)?)
-            }
-            None => None,
-        };
-        let (logits_len, hidden_len) = (logits_len(&plan, &limits), hidden_len(&plan, &limits));
-        let drafted = 4 * limits.rows as u64;
-        let bytes =
-            [sample.results().size() + drafted, 4 * logits_len as u64, 4 * hidden_len as u64];
-        let pair = Pair {
-            own: Own::new(&device, &plan, &limits, &buffers, &inputs),
-            partner: None,
-            before: device.buffer(
-                "hidden states of the pass before",
-                4 * before_len(&plan, &limits) as u64,
-            )?,
-        };
-        // a head begins and ends with hidden states, and is whole
-        let is_last = !plan.entry.is_empty() && plan.entry != plan.exit;
-        let is_part = !plan.has_results() || is_last;
-        let in_flight = InFlight::new(&device, bytes, is_part)?;
+        let width = plan.output_width();
+        let sample =
+            Sample::new(&device, width, limits.tokens, limits.wants, limits.bias, pass_buffers)?;
+        let sizes = [width, limits.tokens.min(width)];
+        let ranks = plan
+            .encoder
+            .as_ref()
+            .map(|_| RankingKernels::new(&device, logits, sizes, limits.wants))
+            .transpose()?;
+        let pair = Pair::new(&device, &plan, &limits, &buffers, &inputs)?;
+        let in_flight = in_flight(&device, &plan, &limits, &sample)?;
+        let results = Results::new(&plan, &limits, &sample);
         device.wait()?;
         compare(&device, &needs, before);
-        let results = Results {
-            sample_bytes: Vec::with_capacity(sample.results().size() as usize),
-            samples: Vec::with_capacity(limits.wants * MAX_REPEAT as usize),
-            logits: vec![0.0; logits_len],
-            hidden: vec![0.0; hidden_len],
-            drafted: Vec::with_capacity(limits.rows),
-        };
         Ok(Self {
             tables: PageTables::for_plan(&plan, &limits),
             caches: Caches { states, pages: page_copies },

@@ -11,9 +11,9 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use pelton_graph::{Hidden, Input, Limits, Pass, Plan, RECENT, Row};
+use pelton_graph::{Error, Hidden, Input, Limits, Pass, Plan, RECENT, Row};
 
-use crate::{device::Device, lower::Inputs};
+use crate::{device::Device, lower::Inputs, run::memory::before_len};
 
 /// The memory of an executable that a partner reads.
 pub(super) struct Own {
@@ -75,8 +75,26 @@ fn at(slot: u32, position: u32) -> u64 {
     u64::from(slot) * RECENT as u64 + u64::from(position) % RECENT as u64
 }
 
-impl Own {
+impl Pair {
+    /// An executable without a partner.
     pub(super) fn new(
+        device: &Arc<Device>,
+        plan: &Plan,
+        limits: &Limits,
+        buffers: &[wgpu::Buffer],
+        inputs: &Inputs,
+    ) -> Result<Self, Error> {
+        let bytes = 4 * before_len(plan, limits) as u64;
+        Ok(Self {
+            own: Own::new(device, plan, limits, buffers, inputs),
+            partner: None,
+            before: device.buffer("hidden states of the pass before", bytes)?,
+        })
+    }
+}
+
+impl Own {
+    fn new(
         device: &Arc<Device>,
         plan: &Plan,
         limits: &Limits,
