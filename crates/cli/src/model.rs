@@ -1,7 +1,9 @@
 //! The flags of a load, and the model that a word of the command line stands for.
 
 use anyhow::Result;
-use pelton::{Checkpoint, Device, EffortLevel, Engine, KvType, LoadOptions, Model, ModelSource};
+use pelton::{
+    Checkpoint, Device, EffortLevel, Engine, KvType, LoadOptions, Model, ModelSource, Session,
+};
 
 use crate::{
     effort::EffortArgs, fit::FitArgs, hints, hub, load_flags::ModelFlags, names::BUILT_IN,
@@ -55,6 +57,13 @@ impl LoadArgs {
     /// The effort of these flags, or the whole model.
     pub(crate) fn effort_level(&self) -> EffortLevel {
         self.effort.level().unwrap_or_default()
+    }
+
+    /// The session of a model, at the effort of these flags.
+    pub(crate) fn session(&self, model: Model) -> Result<Session> {
+        let mut session = model.into_session()?;
+        session.set_effort(self.effort_level())?;
+        Ok(session)
     }
 
     /// The element type of the caches.

@@ -32,8 +32,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let path = args.output;
     let named = format!("{} could not be written", path.display());
     let mut file = NewFile::create(&path, true)?;
-    let mut session = model.into_session()?;
-    session.set_effort(args.load.effort_level())?;
+    let mut session = args.load.session(model)?;
     let mut logits = Vec::new();
     session.run_all(&ids, |row| logits.extend_from_slice(row))?;
     npy::write(BufWriter::new(&mut file), rows, vocab, &logits).context(named)?;

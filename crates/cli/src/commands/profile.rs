@@ -75,8 +75,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let model = loader.load(&args.model, options)?;
     let (depth, passes) = (args.depth, args.tokens as usize);
     let name = model.checkpoint().name().to_owned();
-    let mut session = model.into_session()?;
-    session.set_effort(args.load.effort_level())?;
+    let mut session = args.load.session(model)?;
     if depth > 0 {
         session.run(&vec![0; depth])?;
     }

@@ -80,10 +80,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let bytes = models.each_ref().map(|model| model.summary().weight_bytes);
 
     let [a, b] = models;
-    let mut sessions = [a.into_session()?, b.into_session()?];
-    for session in &mut sessions {
-        session.set_effort(args.load.effort_level())?;
-    }
+    let mut sessions = [args.load.session(a)?, args.load.session(b)?];
     let bar = Progress::new("{bar:32} window {pos} of {len}, {eta} left", windows as u64);
     let mut scores = Vec::new();
     for window in tokens.chunks_exact(context).take(windows) {

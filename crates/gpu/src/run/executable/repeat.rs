@@ -2,10 +2,10 @@
 //! that waits for the host.
 //!
 //! The results of such a pass are not to be used, and those of the passes submitted after it may
-//! depend on them. So the inputs of each are kept: the pages of its slots, the words of rows, of
-//! their efforts and of draws, and a copy of the sampled tokens of its slots before it. A pass that
-//! begins with hidden states of another one has a copy of these too. A repeated pass writes to the
-//! same places of the KV caches again.
+//! depend on them. So the inputs of each are kept: the pages of its slots, the words of its rows
+//! and of its draws, and a copy of the sampled tokens of its slots before it. A pass that begins
+//! with hidden states of another one has a copy of these too. A repeated pass writes to the same
+//! places of the KV caches again.
 
 use std::collections::HashSet;
 
