@@ -1,6 +1,6 @@
 //! The last packet of a track, found by a packet that is read ahead.
 
-use super::source::{End, Next};
+use super::item::{End, Next};
 use symphonia::core::packet::Packet;
 
 /// The packets of a reader, where those of one track come a packet late.

@@ -7,6 +7,7 @@ mod decoder;
 mod file;
 mod guard;
 mod input;
+mod item;
 mod ogg;
 mod opus;
 mod pipe;

@@ -3,6 +3,7 @@
 use super::ahead::Ahead;
 use super::decoder::Decoder;
 use super::input::Input;
+use super::item::{End, Next};
 use super::ogg::{self, Ogg};
 use super::prepare::{Kind, Prepared};
 use super::{codec, opus};
@@ -42,23 +43,6 @@ pub(super) struct Chosen {
     pub(super) tick: Option<f64>,
     /// Seconds before the content that the container states.
     pub(super) lead: Option<f64>,
-}
-
-/// The next item of a container.
-pub(super) enum Next {
-    Packet(Packet, End),
-    /// The tracks change.
-    Tracks,
-    End(Option<String>),
-}
-
-/// The end of a stream, as pages of Ogg state it, or a packet that is read ahead.
-#[derive(Clone, Copy, Default)]
-pub(super) struct End {
-    /// Samples up to the end of the packet's page, counted from any start.
-    pub(super) granule: Option<u64>,
-    pub(super) ends_page: bool,
-    pub(super) is_last: bool,
 }
 
 impl Source {

@@ -3,9 +3,10 @@
 use super::decoder::{Decoded, Decoder};
 use super::guard::guard;
 use super::input::Input;
+use super::item::{End, Next};
 use super::opus;
 use super::prepare::Prepared;
-use super::source::{Chosen, End, Next, Source};
+use super::source::{Chosen, Source};
 use crate::AudioError;
 
 /// Greatest number of packets, one after another, that give no samples.
