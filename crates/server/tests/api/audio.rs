@@ -487,6 +487,31 @@ fn keys_and_limits() {
     assert_eq!(send(&late, PATH, &form(Some(&long(600)), &[])).status, 504);
 }
 
+/// The time of a request passes while it waits for its turn, so the last of many waits no longer.
+#[test]
+fn the_wait_for_a_turn_counts() {
+    const TIME: f64 = 0.3;
+    const COUNT: usize = 8;
+    let server = both(|config| config.limits.request_time = Some(Duration::from_secs_f64(TIME)));
+    let body = form(Some(&long(600)), &[]);
+    thread::scope(|scope| {
+        let all = (0..COUNT).map(|_| scope.spawn(|| send(&server, PATH, &body).status));
+        for status in all.collect::<Vec<_>>() {
+            assert_eq!(status.join().unwrap(), 504);
+        }
+    });
+    // those that were heard had no longer a time each, with their wait
+    let metrics = server.get("/metrics").body;
+    let of = |name: &str| -> f64 {
+        let name = format!("pelton_request_duration_seconds_{name}{{model=\"built-in-speech\"}}");
+        let line = metrics.lines().find(|line| line.starts_with(&name));
+        let line = line.unwrap_or_else(|| panic!("{name}: {metrics}"));
+        line.rsplit_once(' ').unwrap().1.parse().unwrap()
+    };
+    let (sum, count) = (of("sum"), of("count"));
+    assert!(count >= 1.0 && sum <= 3.5 * TIME * count, "{count} requests took {sum} s");
+}
+
 /// The client of OpenAI in Python.
 #[test]
 fn openai_client() {
