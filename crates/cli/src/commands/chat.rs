@@ -26,9 +26,9 @@ use crate::{
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Without MODEL the built-in model answers. /help in a chat lists its commands. \
-                  Without a terminal each line\nof standard input is a message, and standard output \
-                  has the answers and what\ncommands show. Ctrl-C stops an answer."
+    after_help = "Without MODEL the built-in model answers. /help in a chat lists its commands. Without a \
+                  terminal\neach line of standard input is a message, and standard output has the answers \
+                  and what commands\nshow. Ctrl-C stops an answer."
 )]
 pub(crate) struct Args {
     /// A model: a file, a directory, or a name such as qwen3:0.6b; by default the built-in model

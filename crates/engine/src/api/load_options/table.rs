@@ -139,9 +139,8 @@ impl LoadOptions {
                 to.pooling = Some(text.parse()?);
                 Ok(())
             }),
-            "Set the pooling method of embeddings; it overrides the model file's, and an encoder whose file \
-             states none needs it. cls is the first token, last the last one, and none gives an embedding \
-             for each token",
+            "Set the pooling of embeddings in place of the file's; an encoder without any needs it. cls is \
+             the first token, last the last, and none an embedding a token",
         )
         .flag(Embeddings, "pooling", "METHOD"),
         row(
