@@ -1,8 +1,6 @@
 //! Requests of the built-in model that run together. Each gets the text that it gets alone, on the
 //! CPU and on the first GPU, or else a software driver.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
-
 use std::{thread, time::Duration};
 
 use pelton::{Engine, KvMemory, KvType, LoadOptions, Model, ModelSource, Sampling, graph::Backend};

@@ -1,7 +1,5 @@
 //! Sorted buckets of experts in whole models.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
-
 use std::{fs, path::PathBuf};
 
 use crate::steps::logits;

@@ -1,7 +1,5 @@
 //! Chats with the built-in model.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
-
 mod abilities;
 mod calls;
 mod ids;

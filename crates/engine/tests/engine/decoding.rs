@@ -1,7 +1,5 @@
 //! Samplers on the host and constraints, with the built-in model.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
-
 use std::{
     io::Write,
     ops::ControlFlow,

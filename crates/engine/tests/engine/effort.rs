@@ -1,8 +1,6 @@
 //! Effort in whole models: at 1 the results of a load without it, bit for bit. Below 1 it gives
 //! those of transformers with the same halves of codes left out.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
-
 mod calibrations;
 
 use std::{fs, path::PathBuf, sync::Arc};

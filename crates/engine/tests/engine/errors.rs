@@ -1,7 +1,5 @@
 //! Kinds and sources of errors.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
-
 use std::{error::Error as _, fs, io};
 
 use pelton::{EffortOptions, Engine, ErrorKind, GenerateOptions, LoadOptions, ModelSource};

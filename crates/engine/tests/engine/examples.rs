@@ -1,7 +1,5 @@
 //! The programs of `examples` as their readers run them.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
-
 use std::{
     env,
     path::{Path, PathBuf},

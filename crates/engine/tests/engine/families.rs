@@ -5,8 +5,6 @@
 //! The expected texts come from passes that the tests form by hand, one row of one slot at a time
 //! (`models.rs` compares such rows with PyPI `transformers`).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{

@@ -1,7 +1,5 @@
 //! Requests to the built-in model.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use pelton::{Engine, Error, FinishReason, LoadOptions, Model, ModelSource, Sampling};
 use pelton_cpu::Cpu;
 

@@ -2,8 +2,6 @@
 //! Without either, each test says that it was skipped.
 
 #![cfg(feature = "gpu")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use std::sync::Arc;
 
 use pelton::{

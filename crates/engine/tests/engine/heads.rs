@@ -4,8 +4,6 @@
 //! `tests/fixtures/make_heads.py` describes the files. The first tests run passes without the
 //! scheduler, so that the only subjects are the plans and the backend.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
-
 use std::{
     path::{Path, PathBuf},
     sync::Arc,

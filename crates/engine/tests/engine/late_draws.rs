@@ -1,8 +1,6 @@
 //! Constrained texts on a backend whose passes are submitted before their draws are known: they
 //! equal those of plain passes on the CPU.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
-
 use std::{
     collections::VecDeque,
     sync::{

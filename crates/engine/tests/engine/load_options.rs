@@ -1,8 +1,6 @@
 //! The table of load options in `docs/library.md`, compared with [`LoadOptions::OPTIONS`].
 //! `PELTON_WRITE=1` rewrites the file.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use std::{fmt::Write, fs, path::Path};
 
 use pelton::LoadOptions;

@@ -1,7 +1,5 @@
 //! Tiny models of each architecture on the CPU, compared with PyPI `transformers`.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use std::sync::Arc;
 
 use pelton::{

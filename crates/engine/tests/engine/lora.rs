@@ -1,7 +1,5 @@
 //! LoRA adapters, compared with the model whose matrices have the product of the factors added.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use std::{fs, path::PathBuf};
 
 use pelton::{

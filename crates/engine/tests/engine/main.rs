@@ -1,6 +1,8 @@
 //! The tests of the library, through its public items. One binary, because each links the whole
 //! engine.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
+
 mod batching;
 mod buckets;
 mod cases;

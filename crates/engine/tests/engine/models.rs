@@ -3,8 +3,6 @@
 //! `tests/fixtures/models/README.md` describes the files. Passes run without the scheduler, so that
 //! the only subjects are the plans and the backend.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

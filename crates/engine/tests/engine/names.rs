@@ -1,7 +1,5 @@
 //! Names of models in place of paths, with the feature `hub`.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
-
 use std::{env, fs, path::Path, process::Command};
 
 const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny/pelton-tiny.gguf");

@@ -1,7 +1,5 @@
 //! The perplexity of the built-in model, compared with that of PyPI `transformers`.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use std::{fs, path::PathBuf};
 
 use pelton::{Engine, LoadOptions, ModelSource, tokenizer::Special};

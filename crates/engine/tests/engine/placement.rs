@@ -1,7 +1,5 @@
 //! The choice of devices: what fits, what leaves the GPU, and what is said about it.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
-
 use std::sync::Arc;
 
 use pelton::{

@@ -1,7 +1,5 @@
 //! Logits of prompts next to other requests, compared with a sequence that is run by hand.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use std::sync::mpsc;
 
 use pelton::{Engine, Error, GenerateOptions, LoadOptions, LogitRows, Model, ModelSource, Prompt};

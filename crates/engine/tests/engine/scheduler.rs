@@ -1,7 +1,5 @@
 //! The scheduler on a fake executable, whose text depends on every page, phase and draw.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 mod cancel;
 mod failures;
 mod fairness;

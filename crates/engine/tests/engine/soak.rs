@@ -1,8 +1,6 @@
 //! Sixteen clients of one model with random requests: 4 seconds, 45 with `PELTON_FULL`, or as many
 //! as `PELTON_SOAK` says.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use std::{
     ops::ControlFlow,
     path::PathBuf,

@@ -1,8 +1,6 @@
 //! Speculation with the built-in model: texts are those of plain decoding, whatever drafts the
 //! tokens, on the CPU and on the first GPU, or else a software driver.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
-
 use std::{fs, path::PathBuf};
 
 use pelton::{

@@ -1,7 +1,5 @@
 //! Speech models through `Recognizer`, compared with openai-whisper and with themselves.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use pelton::{Device, Engine, Error, KvType, LoadOptions, SpeechModel, SpeechOptions};
 use pelton_speech::{Append, Hypothesis, Recognizer, Window};
 use pelton_testing::{

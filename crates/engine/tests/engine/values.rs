@@ -2,8 +2,6 @@
 //!
 //! `tests/fixtures/models/README.md` describes the files.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use std::path::PathBuf;
 
 use pelton::{

@@ -1,7 +1,5 @@
 //! Passes of several sequences over two devices: each waits for its own tokens alone.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use std::{
     sync::{Arc, Mutex, mpsc::channel},
     time::Duration,

@@ -1,7 +1,5 @@
 //! Splits over two and three CPUs: the bits of the whole plan.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use std::sync::Arc;
 
 use pelton_cpu::Cpu;

@@ -1,7 +1,5 @@
 //! Splits with a GPU or its software driver. Without either, each test says that it was skipped.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use std::sync::Arc;
 
 use pelton_cpu::Cpu;

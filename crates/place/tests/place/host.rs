@@ -1,8 +1,6 @@
 //! Feed-forwards in the memory of the CPU next to a GPU or its software driver. Without either,
 //! tests that need one say that they were skipped.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use std::sync::Arc;
 
 use pelton_cpu::Cpu;

@@ -1,7 +1,5 @@
 //! Passes that begin on a device before the results of those before them are taken.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use std::{
     collections::VecDeque,
     sync::{

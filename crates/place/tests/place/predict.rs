@@ -1,7 +1,5 @@
 //! Predicted speeds next to arithmetic by hand and to measured runs of an H100.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use pelton_graph::{Backend, KvType, LinkRates, Rates, build};
 use pelton_place::{FeedForwards, HostParts, Prediction, Work, cut, predict};
 use pelton_quant::DType;

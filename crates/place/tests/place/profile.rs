@@ -1,7 +1,5 @@
 //! Profiles of models over several devices.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panic")]
-
 use std::{sync::Arc, time::Duration};
 
 use pelton_cpu::Cpu;
