@@ -38,6 +38,7 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
+#[cfg(unix)]
 use crate::output::note;
 
 /// The text of an argument; `-` reads standard input.
