@@ -4,7 +4,7 @@
 //! input: headers are read and compared with [`Limits`] before anything is allocated, and a [`Job`]
 //! ends the work at a time or when its caller wants it no more.
 //!
-//! [`decode`] gives a [`Picture`] of red, green and blue bytes, [`resize`] another one of it.
+//! [`decode()`] gives a [`Picture`] of red, green and blue bytes, [`resize()`] another one of it.
 //! [`Preprocessor`] makes the rows of a vision tower of it, by the settings of a model's own file.
 
 mod decode;

@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-/// A filter of [`resize`](crate::resize), one of Pillow's.
+/// A filter of [`resize`](crate::resize()), one of Pillow's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
     /// `Resampling.BILINEAR`
