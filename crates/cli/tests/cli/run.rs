@@ -277,11 +277,15 @@ fn files_that_are_missing_are_found_before_the_load() {
     let broken = temporary("no-model.gguf");
     std::fs::write(&broken, "GGUF").unwrap();
     let broken = broken.to_str().unwrap();
-    for command in ["run", "chat"] {
-        for flag in ["--json-schema", "--grammar", "--template"] {
-            let error = super::refused(&[command, broken, "x", flag, "/missing/file"], 1);
-            assert!(error.contains("/missing/file"), "{command} {flag}: {error}");
-        }
+    for (command, flag) in [
+        ("run", "--json-schema"),
+        ("run", "--grammar"),
+        ("chat", "--json-schema"),
+        ("chat", "--grammar"),
+        ("chat", "--chat-template"),
+    ] {
+        let error = super::refused(&[command, broken, "x", flag, "/missing/file"], 1);
+        assert!(error.contains("/missing/file"), "{command} {flag}: {error}");
     }
 }
 
