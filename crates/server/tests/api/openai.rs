@@ -383,6 +383,7 @@ fn embeddings_of_a_language_model() {
 #[test]
 fn one_model_of_each_kind_needs_no_name() {
     let server = start(|config| {
+        config.strict_models = false;
         config.load = config.load.clone().context(64);
         let files = ["nomic-bert", "bert-reranker", "qwen3"];
         config.models = files.map(|name| pelton_server::ModelConfig::file(fixture(name))).to_vec();
