@@ -248,7 +248,7 @@ mod tests {
     /// The names of an option, which is the first word that begins with two hyphens.
     #[cfg(feature = "gpu")]
     fn long(option: &str) -> &str {
-        let mut words = option.split([' ', ',', '[', '=']);
+        let mut words = option.split([' ', ',', '[', '=', '\n']);
         words.find(|word| word.starts_with("--")).unwrap_or(option)
     }
 
@@ -270,16 +270,29 @@ mod tests {
         for ((options, rest), name) in &helps {
             text.push_str(&format!("\n## pelton {name}\n\n```text\n"));
             let mut shared = Vec::new();
+            // a heading whose options are all shared is left out
+            let mut heading = None;
+            let mut is_after_options = false;
             for line in rest.lines() {
-                let Some(number) = line.strip_prefix(GAP) else {
+                if let Some(number) = line.strip_prefix(GAP) {
+                    let option = &options[number.parse::<usize>().unwrap()];
+                    is_after_options = true;
+                    match is_shared(option) {
+                        true => shared.push(long(option)),
+                        false => {
+                            let heading = heading.take().map(|line| format!("{line}\n"));
+                            text.push_str(&format!("{}{option}\n\n", heading.unwrap_or_default()));
+                        }
+                    }
+                } else if line.ends_with(':') && !line.starts_with(' ') {
+                    heading = Some(line);
+                } else {
+                    match heading.take() {
+                        Some(line) if !is_after_options => text.push_str(&format!("{line}\n")),
+                        _ => {}
+                    }
                     text.push_str(line);
                     text.push('\n');
-                    continue;
-                };
-                let option = &options[number.parse::<usize>().unwrap()];
-                match is_shared(option) {
-                    true => shared.push(long(option)),
-                    false => text.push_str(&format!("{option}\n\n")),
                 }
             }
             text.truncate(text.trim_end().len());
