@@ -144,3 +144,21 @@ fn first_minute() {
     assert_eq!(words(&text), words(&shown.join("\n")));
     assert!(text.starts_with(char::is_uppercase) && text.trim_end().ends_with('.'), "{text}");
 }
+
+/// A word too many, and a model of another kind, are answered with what to do.
+#[test]
+fn words_and_models_that_do_not_fit_have_a_cure() {
+    let embedder = super::fixture("models/nomic-bert");
+    let speech = super::fixture("../../models/speech/pelton-speech.gguf");
+    for (words, code, cure) in [
+        (&["run", "built-in", "Why", "is", "the", "sky"][..], 2, "in quotes"),
+        (&["doctor", "extra"], 2, "one argument too many"),
+        (&["whisper", "-m", "x"], 2, "pelton transcribe MODEL FILE"),
+        (&["transcribe", "-m", &speech], 1, "is a model, expected an audio file"),
+        (&["chat", &embedder, "hi", "--context", "64"], 1, "generates no text"),
+        (&["rerank", &embedder, "q", "d", "--context", "64"], 1, "a reranker such as"),
+    ] {
+        let said = super::refused(words, code);
+        assert!(said.contains(cure), "{words:?}: {said}");
+    }
+}
