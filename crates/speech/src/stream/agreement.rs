@@ -6,6 +6,9 @@ use crate::segment::Word;
 const OVERLAP: f64 = 0.1;
 /// A repetition at the seam is looked for if the first new word is within as many seconds of it.
 const SEAM: f64 = 1.0;
+/// Greatest length in seconds of a word that is trusted. A model that skips speech gives its time
+/// to the word before, and the next transcripts may skip the same.
+const WORD: f64 = 1.5;
 /// Most words of a repetition at the seam.
 const REPEATED: usize = 5;
 
@@ -36,13 +39,14 @@ impl Agreement {
         self.until
     }
 
-    /// Takes the words of a new transcript of the buffer. Returns those that are committed now.
+    /// Takes the words of a new transcript of the buffer. Returns those that are committed now: the
+    /// first ones of which two transcripts have the same text, up to a word that is too long.
     pub fn insert(&mut self, words: Vec<Word>) -> Vec<Word> {
         let from = self.until - OVERLAP;
         let mut new: Vec<Word> = words.into_iter().filter(|word| word.start > from).collect();
         let repeated = self.repeated(&new);
         new.drain(..repeated);
-        let agree = |(a, b): &(&Word, &Word)| a.text == b.text;
+        let agree = |(a, b): &(&Word, &Word)| a.text == b.text && a.end - a.start < WORD;
         let agreed = new.iter().zip(&self.tentative).take_while(agree).count();
         self.tentative = new.split_off(agreed);
         self.commit(&new);
@@ -125,6 +129,19 @@ mod tests {
         // the cut buffer repeats two committed words, at later times
         assert_eq!(texts(&agreement.insert(words(1.45, "what you can do"))), "can");
         assert_eq!(texts(agreement.tentative()), "do");
+    }
+
+    /// Whisper tiny.en skipped a sentence three times, and gave its 2.5 seconds to the word before.
+    #[test]
+    fn speech_that_is_skipped_is_waited_for() {
+        let long = |text: &str| Word { end: 21.0, ..words(18.5, text).remove(0) };
+        let skipped = || [vec![long("this")], words(21.0, "a song")].concat();
+        let mut agreement = Agreement::new();
+        agreement.insert(skipped());
+        assert_eq!(agreement.insert(skipped()), []);
+        let whole = || words(18.5, "this key was hidden the children sang a song");
+        assert_eq!(texts(&agreement.insert(whole())), "this");
+        assert_eq!(texts(&agreement.insert(whole())), texts(&whole()[1..]));
     }
 
     #[test]
