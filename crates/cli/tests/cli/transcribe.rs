@@ -264,6 +264,25 @@ fn a_file_can_come_from_standard_input() {
     assert_eq!(String::from_utf8(output.stdout).unwrap().trim_end(), text);
 }
 
+/// `<(program)` of a shell gives the name of a pipe.
+#[cfg(unix)]
+#[test]
+fn a_file_can_be_a_pipe() {
+    let (name, text) = texts().remove(0);
+    let mut child = pelton()
+        .args(["transcribe", "/dev/stdin"])
+        .args(CPU)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let bytes = fs::read(samples().join(name)).unwrap();
+    child.stdin.take().unwrap().write_all(&bytes).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap().trim_end(), text);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn names_of_files_may_be_any_bytes() {

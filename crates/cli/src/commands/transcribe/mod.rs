@@ -41,12 +41,13 @@ pub(crate) use self::args::Args;
 /// Seconds of new audio after which a live transcription goes on.
 const LIVE_STEP: f64 = 1.0;
 
-/// Whether a path is a folder, or a file that begins as models do.
+/// Whether a regular file begins as models do. A pipe is not read: what it gives is audio.
 fn is_model(path: &OsStr) -> bool {
     let mut magic = [0; 4];
     let path = Path::new(path);
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
-    path.is_dir() || read.is_ok() && [*b"GGUF", *b"lmgg"].contains(&magic)
+    path.is_file()
+        && File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok()
+        && [*b"GGUF", *b"lmgg"].contains(&magic)
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
