@@ -139,7 +139,7 @@ impl LoadOptions {
                 to.pooling = Some(text.parse()?);
                 Ok(())
             }),
-            "Set the pooling of embeddings in place of the file's; an encoder without any needs it. cls is \
+            "Set the pooling of embeddings in place of the file's; an encoder without one needs it. cls is \
              the first token, last the last, and none an embedding a token",
         )
         .flag(Embeddings, "pooling", "METHOD"),
