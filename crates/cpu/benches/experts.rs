@@ -126,6 +126,7 @@ fn plan(kind: Kind, dtype: DType, layers: usize) -> Plan {
         whole_sequences: false,
         entry: Vec::new(),
         exit: Vec::new(),
+        injected: None,
         encoder: None,
         host: Vec::new(),
         marks: Default::default(),

@@ -26,6 +26,7 @@ pub(crate) fn fast(op: &Op, plan: &Plan) -> bool {
     match op {
         Op::Embed { table } => is_matrix(plan, *table),
         Op::AddTable { table, row } => is_table(plan, *table, *row),
+        Op::Inject { slice, adds: _ } => plan.injected.is_some_and(|of| *slice < of.slices),
         Op::Norm(norm) => is_norm(plan, norm),
         Op::Linear(linear) | Op::LinearAdd(linear) => is_linear(plan, linear),
         Op::HeadNorm { norm, heads } => is_norm(plan, norm) && *heads > 0,
@@ -41,6 +42,7 @@ pub(crate) fn fast(op: &Op, plan: &Plan) -> bool {
         Op::Activate(activation) => is_activation(*activation),
         Op::Scale(factor) => factor.is_finite(),
         Op::Softcap(cap) => cap.is_finite() && *cap > 0.0,
+        Op::Clamp { low, high } => low <= high,
         Op::Copy(copy) => copy.count > 0 && copy.width > 0,
         Op::Route(route) => is_route(plan, route),
         Op::ExpertLinear(linear) => is_expert_linear(plan, linear),
@@ -181,6 +183,7 @@ fn is_route(plan: &Plan, route: &Route) -> bool {
 fn is_rope(plan: &Plan, id: RopeId) -> bool {
     match plan.rope(id).style {
         RopeStyle::Interleaved | RopeStyle::Halves => true,
+        RopeStyle::HalvesOfHalves => plan.rope(id).frequencies.len().is_multiple_of(2),
     }
 }
 
@@ -190,6 +193,7 @@ fn is_activation(activation: Activation) -> bool {
         | Activation::Silu
         | Activation::GeluTanh
         | Activation::GeluErf
+        | Activation::GeluQuick
         | Activation::Relu
         | Activation::ReluSquared
         | Activation::Sigmoid
@@ -208,10 +212,10 @@ fn is_attention(plan: &Plan, attention: &Attention) -> bool {
     let &Attention { cache, heads, scale, mask, softcap, sinks, alibi } = attention;
     let Some(cache) = plan.caches.get(cache) else { return false };
     let is_mask = match mask {
-        Mask::Causal { window } => window != Some(0),
+        Mask::Causal { window } | Mask::CausalOrGroup { window } => window != Some(0),
         Mask::Chunked { chunk } => chunk > 0,
         // the keys of later rows are stored in the same pass
-        Mask::Symmetric { window: _ } => plan.whole_sequences,
+        Mask::Symmetric { window: _ } | Mask::Group => plan.whole_sequences,
         Mask::Window { positions } => positions > 0 && positions == plan.encoded_positions(),
     };
     is_mask

@@ -1,6 +1,6 @@
 //! The rows of one run of a pass, with their tokens known.
 
-use pelton_graph::{Effort, PageTables, Phase, Rows};
+use pelton_graph::{Effort, PageTables, Phase, Place, Plan, Rows};
 
 /// One token of one sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,10 @@ pub(crate) struct BatchRow {
     pub(crate) position: u32,
     /// The slot of its sequence.
     pub(crate) slot: u32,
+    /// Its coordinates for rotary embeddings, and the positions of its group.
+    pub(crate) place: Place,
+    /// Its index among the embeddings of the pass, of a row without a token.
+    pub(crate) embedding: Option<u32>,
 }
 
 /// The rows that the steps of a plan run over.
@@ -21,6 +25,8 @@ pub(crate) struct Batch<'a> {
     /// Indices of the rows whose logits are computed, ascending.
     pub(crate) selected: &'a [u32],
     pub(crate) tables: &'a PageTables,
+    /// The embeddings of rows without a token `[embeddings, slices, hidden]`.
+    pub(crate) embeddings: &'a [f32],
     /// How much each row multiplies; empty if all are full.
     pub(crate) efforts: &'a [Effort],
 }
@@ -37,6 +43,13 @@ impl<'a> Batch<'a> {
             Rows::All => &self.rows[i],
             Rows::Selected => &self.rows[self.selected[i] as usize],
         }
+    }
+
+    /// Slice `slice` of the embedding of a row without a token.
+    pub(crate) fn slice(&self, plan: &Plan, row: &BatchRow, slice: usize) -> Option<&'a [f32]> {
+        let (width, hidden) = (plan.injected_width(), plan.shape.hidden);
+        let first = row.embedding? as usize * width + slice * hidden;
+        self.embeddings.get(first..first + hidden)
     }
 
     /// How much row `i` of a buffer multiplies.

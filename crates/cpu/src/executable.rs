@@ -271,9 +271,10 @@ impl CpuExecutable {
         let Steps::Fast(exec) = steps else { return Err(Error::Profile) };
         state.set_hidden(pass.phase, pass.hidden);
         samples.begin(pass);
-        samples.resolve(pass, 0);
+        samples.resolve(pass, state.plan.stand_in(), 0);
         let (rows, selected) = (samples.rows(), samples.selected());
-        let batch = Batch { phase: pass.phase, rows, selected, tables, efforts: pass.efforts };
+        let (embeddings, efforts) = (pass.embeddings, pass.efforts);
+        let batch = Batch { phase: pass.phase, rows, selected, tables, embeddings, efforts };
         let begun = Instant::now();
         match timed {
             Some(timed) => exec.run_timed(state, &batch, timed)?,
@@ -289,10 +290,10 @@ impl CpuExecutable {
         state.set_hidden(pass.phase, pass.hidden);
         samples.begin(pass);
         for repeat in 0..pass.repeat {
-            samples.resolve(pass, repeat);
+            samples.resolve(pass, state.plan.stand_in(), repeat);
             let (rows, selected) = (samples.rows(), samples.selected());
-            let efforts = pass.efforts;
-            let batch = Batch { phase: pass.phase, rows, selected, tables, efforts };
+            let (embeddings, efforts) = (pass.embeddings, pass.efforts);
+            let batch = Batch { phase: pass.phase, rows, selected, tables, embeddings, efforts };
             match steps {
                 Steps::Reference => reference::run(state, &batch, observer.as_ref())?,
                 Steps::Fast(exec) => exec.run(state, &batch, observer.as_ref())?,

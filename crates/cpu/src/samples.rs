@@ -103,9 +103,9 @@ impl Samples {
         }
     }
 
-    /// Resolves the tokens of the rows of repeat `repeat`, records them as the tokens of their
+    /// Resolves the tokens of the rows of repeat `repeat`, `stand_in` of rows without one, records them as the tokens of their
     /// positions, and on the first repeat collects the histories of the draws.
-    pub(crate) fn resolve(&mut self, pass: &Pass<'_>, repeat: u32) {
+    pub(crate) fn resolve(&mut self, pass: &Pass<'_>, stand_in: u32, repeat: u32) {
         self.rows.clear();
         let mut samples = self.sampled.iter().zip(&mut self.histories).peekable();
         for (i, &Row { input, position, slot }) in (0..).zip(pass.rows) {
@@ -116,11 +116,17 @@ impl Samples {
                     self.ring.get(slot, position)
                 }
                 Input::Features => 0,
+                Input::Embedding(_) => stand_in,
             };
             if input != Input::Features {
                 self.ring.set(slot, position, token);
             }
-            self.rows.push(BatchRow { token, position, slot });
+            let embedding = match input {
+                Input::Embedding(index) => Some(index),
+                Input::Token(_) | Input::Sampled | Input::Drafted(_) | Input::Features => None,
+            };
+            let place = pass.place(i as usize).after(repeat);
+            self.rows.push(BatchRow { token, position, slot, place, embedding });
             // before later rows of the slot replace the oldest tokens of its ring
             while let Some((&want, history)) =
                 samples.next_if(|(want, _)| pass.wants[**want].row() == i)
@@ -293,7 +299,7 @@ mod tests {
         let pass = Pass::new(Phase::Prompt, &rows, &wants);
         let mut samples = Samples::new(&limits(), 1).unwrap();
         samples.begin(&pass);
-        samples.resolve(&pass, 0);
+        samples.resolve(&pass, 0, 0);
         let expected =
             |first: u32, last: u32| [vec![7], (1000 + first..=1000 + last).collect()].concat();
         assert_eq!(samples.histories[0], expected(0, 2));

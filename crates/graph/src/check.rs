@@ -47,6 +47,8 @@ impl Pass<'_> {
             ));
         }
         self.check_hidden(plan)?;
+        self.check_places()?;
+        self.check_embeddings(plan)?;
         if self.wants.len() > limits.wants {
             return refuse(format!(
                 "{} wants, expected at most {}",
@@ -151,6 +153,69 @@ impl Pass<'_> {
         Ok(())
     }
 
+    /// Places of all rows or none, whose groups are whole in the pass.
+    fn check_places(&self) -> Result<(), Error> {
+        if self.places.is_empty() {
+            return Ok(());
+        }
+        if self.places.len() != self.rows.len() {
+            return refuse(format!(
+                "{} places of {} rows, expected one of each or none",
+                self.places.len(),
+                self.rows.len()
+            ));
+        }
+        for (i, (row, place)) in self.rows.iter().zip(self.places).enumerate() {
+            let [first, end] = place.group;
+            // the index of the group's first row
+            let begin = i.checked_sub((row.position.wrapping_sub(first)) as usize);
+            let in_order = |begin: usize| {
+                let rows = self.rows.get(begin..begin + (end - first) as usize)?;
+                let places = &self.places[begin..begin + rows.len()];
+                let same = (first..).zip(rows).zip(places).all(|((position, of), its)| {
+                    (of.slot, of.position) == (row.slot, position) && its.group == place.group
+                });
+                same.then_some(())
+            };
+            let is_whole = (first..end).contains(&row.position)
+                && (first + 1 == end || begin.and_then(in_order).is_some());
+            if !is_whole {
+                return refuse(format!(
+                    "row {i} at position {} in the group {first}..{end}, expected a group whose \
+                     rows are all in the pass",
+                    row.position
+                ));
+            }
+            let last = place.at.into_iter().max().unwrap_or(0);
+            if last.checked_add(self.repeat).is_none() {
+                return refuse(format!("coordinate {last} of row {i}, expected less"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Embeddings of the rows without a token.
+    fn check_embeddings(&self, plan: &Plan) -> Result<(), Error> {
+        let width = plan.injected_width();
+        let count = self.embeddings.len().checked_div(width).unwrap_or(0);
+        if count > self.rows.len() || self.embeddings.len() != count.saturating_mul(width) {
+            return refuse(format!(
+                "{} elements of embeddings, expected {width} of each of at most {} rows",
+                self.embeddings.len(),
+                self.rows.len()
+            ));
+        }
+        let missing = |row: &&Row| matches!(row.input, Input::Embedding(i) if i as usize >= count);
+        if let Some(row) = self.rows.iter().find(missing) {
+            return refuse(format!("{:?} of a row, expected one of {count}", row.input));
+        }
+        let decodes = !matches!(self.phase, Phase::Prompt | Phase::Mixed { .. });
+        if count > 0 && (decodes || self.repeat > 1) {
+            return refuse("embeddings, expected a single pass over a prompt".to_owned());
+        }
+        Ok(())
+    }
+
     /// Rows of an encoder: whole windows of features, of which nothing is wanted.
     fn check_windows(&self, plan: &Plan) -> Result<(), Error> {
         let Some(encoder) = plan.encoder else {
@@ -215,9 +280,11 @@ impl Pass<'_> {
                 "token {token} of row {i} is not below the vocabulary's {vocab}"
             ));
         }
-        if (input == Input::Features) != (self.phase == Phase::Encode) {
+        // rows of a vision tower are patches
+        let has_features = self.phase == Phase::Encode || plan.vocab == 0;
+        if (input == Input::Features) != has_features {
             return refuse(format!(
-                "row {i} is {input:?} in the phase {:?}, expected features where an encoder runs",
+                "row {i} is {input:?} in the phase {:?}, expected features where an encoder or a tower runs",
                 self.phase
             ));
         }

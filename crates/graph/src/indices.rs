@@ -72,6 +72,8 @@ impl Op {
             | Self::Activate(_)
             | Self::Scale(_)
             | Self::Softcap(_)
+            | Self::Clamp { low: _, high: _ }
+            | Self::Inject { slice: _, adds: _ }
             | Self::Copy(_)
             | Self::Adapters(_)
             | Self::ExpertSum { .. }

@@ -37,10 +37,11 @@ mod work;
 
 pub use arch::{
     Architecture, AttentionScale, Block, Embed, FeedForward, Head, LogitScale, MixerRule, Moe,
-    Multipliers, Pattern, Presence, QkNorm, RopeOff, RopeRule, Temper, Window, architectures,
+    Multipliers, Pattern, PictureMask, Presence, QkNorm, RopeAxes, RopeOff, RopeRule, Temper,
+    Window, architectures,
 };
 pub use backend::{Backend, Executable, HostExecutables, Pipeline, Shared};
-pub use build::{BuildOptions, PoolingType, build, build_for, build_head, build_with};
+pub use build::{BuildOptions, PictureRows, PoolingType, build, build_for, build_head, build_with};
 pub use effort::{
     Effort, EffortCurve, EffortForm, EffortOptions, EffortTable, InputScores, LOWER_HALF,
     MatrixScores, ScoreCounts, is_effort_matrix,
@@ -57,12 +58,12 @@ pub use op::{
     TableRow, alibi_slope,
 };
 pub use pass::{
-    Hidden, Input, MAX_REPEAT, Outputs, Pass, RECENT, Ranking, Row, Sample, Ticket, Want,
+    Hidden, Input, MAX_REPEAT, Outputs, Pass, Place, RECENT, Ranking, Row, Sample, Ticket, Want,
 };
 pub use phase::Phase;
 pub use plan::{
-    Buffer, Cache, CacheGroup, Encoder, HostPart, OutputKind, Plan, Rows, Shape, State, Step,
-    Values,
+    Buffer, Cache, CacheGroup, Encoder, HostPart, Injected, OutputKind, Plan, Rows, Shape, State,
+    Step, Values,
 };
 pub use profile::{PartProfile, Profile, StepProfile, Ways};
 pub use rates::{LinkRates, Rates};

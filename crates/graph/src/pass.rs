@@ -20,6 +20,8 @@
 //! - Rows of `Phase::Encode` are the positions of windows, without tokens: the encoder of a plan
 //!   turns their features, which `hidden` has, into keys and values that later rows attend to.
 //! - `efforts` has the effort of each row, so rows of different effort share a pass.
+//! - Rows of a picture are [`Input::Embedding`]: a vision tower has made their embeddings. `places`
+//!   has the coordinates of rows, and the group of rows that they belong to.
 
 use pelton_sampling::{Draw, Sampled};
 
@@ -44,8 +46,13 @@ pub enum Input {
     /// own sequence in the row's slot. The partner keeps its newest [`RECENT`], and the results of
     /// the pass have the tokens ([`Outputs::drafted`]).
     Drafted(u32),
-    /// No token: the row is a position of a window, whose features are in [`Pass::hidden`].
+    /// No token: the row is a position of a window or a patch of a picture, whose features are in
+    /// [`Pass::hidden`].
     Features,
+    /// No token: the row has this row of [`Pass::embeddings`], as [`Plan::injected`] says.
+    ///
+    /// [`Plan::injected`]: crate::Plan::injected
+    Embedding(u32),
 }
 
 /// The values of the buffers of a plan's [entry](crate::Plan::entry) when a pass begins.
@@ -85,6 +92,34 @@ pub struct Row {
     pub position: u32,
     /// The slot of its sequence, an index of page tables and of sampled tokens.
     pub slot: u32,
+}
+
+/// The place of a row, where its position alone does not give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its coordinates for rotary embeddings: time, row and column. A token of a text has the same
+    /// in all three, which is its position if no picture comes before it.
+    pub at: [u32; 3],
+    /// The positions `first..end` of its group: the rows of its picture in a text, or of its window
+    /// in a picture. A row of a text is a group of its own.
+    pub group: [u32; 2],
+}
+
+impl Place {
+    /// The place of a token at this position of a text without pictures.
+    pub const fn of(position: u32) -> Self {
+        Self { at: [position; 3], group: [position, position + 1] }
+    }
+
+    /// The place of the next token, `repeat` passes later.
+    #[must_use]
+    pub const fn after(self, repeat: u32) -> Self {
+        if repeat == 0 {
+            return self;
+        }
+        let ([t, h, w], [first, end]) = (self.at, self.group);
+        Self { at: [t + repeat, h + repeat, w + repeat], group: [first + repeat, end + repeat] }
+    }
 }
 
 /// A token to be sampled from the logits `[vocab]` of one row. It becomes the slot's token at the
@@ -148,6 +183,10 @@ pub struct Pass<'a> {
     pub tables: &'a [TableEdit<'a>],
     /// The wanted results, in ascending order of rows; of a row at most one of each kind.
     pub wants: &'a [Want<'a>],
+    /// The place of each row; empty if all are [`Place::of`] their positions.
+    pub places: &'a [Place],
+    /// The embeddings of [`Input::Embedding`]s `[embeddings, slices, hidden]`.
+    pub embeddings: &'a [f32],
     /// The effort of each row, in all repeats; empty if all are full. Below 1 only if the plan has
     /// [weights](crate::Weight::marked) for it.
     pub efforts: &'a [Effort],
@@ -173,11 +212,18 @@ impl<'a> Pass<'a> {
             rows,
             tables: &[],
             wants,
+            places: &[],
+            embeddings: &[],
             efforts: &[],
             hidden: Hidden::NONE,
             keeps_hidden: false,
             repeat: 1,
         }
+    }
+
+    /// The place of row `i` in the first of the repeats.
+    pub fn place(&self, i: usize) -> Place {
+        self.places.get(i).copied().unwrap_or(Place::of(self.rows[i].position))
     }
 
     /// The number of [`Want::Sample`]s.

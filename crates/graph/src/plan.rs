@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::{
-    Adapters, BufferId, EffortOptions, Error, Index, Op, Phase, Rope, RopeId, TableRow, Weight,
-    WeightId,
+    Adapters, BufferId, EffortOptions, Error, Index, Mask, Op, Phase, Rope, RopeId, TableRow,
+    Weight, WeightId,
 };
 
 /// The rows of a pass that a buffer holds.
@@ -98,6 +98,16 @@ impl Cache {
 pub struct State {
     /// Elements of one slot.
     pub len: usize,
+}
+
+/// The embeddings that rows without a token bring ([`Input::Embedding`](crate::Input::Embedding)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Injected {
+    /// Slices `[hidden]` of an embedding: the first is the row's, the others are added to the
+    /// residual stream after the first layers (DeepStack, arXiv 2406.04334).
+    pub slices: usize,
+    /// The token whose rows of tables such a row reads.
+    pub token: u32,
 }
 
 /// The name of the buffers of a linear's inputs times the factor next to its matrix.
@@ -228,6 +238,8 @@ pub struct Plan {
     /// The buffers of all rows that a pass can [keep](crate::Pass::keeps_hidden). In later repeats
     /// the steps of a head, whose entry they are, read those of the repeat before.
     pub exit: Vec<BufferId>,
+    /// The embeddings of rows without a token, if rows can have any.
+    pub injected: Option<Injected>,
     /// The encoder, if the plan has one.
     pub encoder: Option<Encoder>,
     /// The parts whose weights stay in the host's memory next to a device of its own, in the
@@ -341,6 +353,26 @@ impl Plan {
     /// A rotary embedding by its index.
     pub fn rope(&self, id: RopeId) -> &Rope {
         &self.ropes[id.0]
+    }
+
+    /// Elements of an embedding of a row without a token; 0 if no row can have one.
+    pub fn injected_width(&self) -> usize {
+        self.injected.map_or(0, |of| of.slices.saturating_mul(self.shape.hidden))
+    }
+
+    /// The token whose rows of tables a row without a token reads.
+    pub fn stand_in(&self) -> u32 {
+        self.injected.map_or(0, |of| of.token)
+    }
+
+    /// Whether attention or rotations read the [places](crate::Place) of rows.
+    pub fn has_places(&self) -> bool {
+        let in_groups = |mask| matches!(mask, Mask::CausalOrGroup { .. } | Mask::Group);
+        let sees = |step: &Step| match &step.op {
+            Op::Attend(attention) | Op::RopeAttend(_, attention) => in_groups(attention.mask),
+            _ => false,
+        };
+        self.ropes.iter().any(|rope| !rope.axes.is_empty()) || self.steps.iter().any(sees)
     }
 
     /// Whether a sequence can be cut back to any of its positions, as after a rejected draft. The

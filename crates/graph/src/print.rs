@@ -125,6 +125,7 @@ impl Plan {
             let pairs = match rope.style {
                 crate::RopeStyle::Interleaved => "pairs interleaved",
                 crate::RopeStyle::Halves => "pairs in halves",
+                crate::RopeStyle::HalvesOfHalves => "pairs in halves of halves",
             };
             match rope.scaling {
                 "" => pairs.to_owned(),
@@ -140,6 +141,11 @@ impl Plan {
             let mask = match a.mask {
                 Mask::Causal { window: None } => "causal".to_owned(),
                 Mask::Causal { window: Some(window) } => format!("causal, window {window}"),
+                Mask::CausalOrGroup { window: None } => "causal, pictures whole".to_owned(),
+                Mask::CausalOrGroup { window: Some(window) } => {
+                    format!("causal, window {window}, pictures whole")
+                }
+                Mask::Group => "windows of a picture".to_owned(),
                 Mask::Chunked { chunk } => format!("causal, chunks of {chunk}"),
                 Mask::Symmetric { window: None } => "all positions".to_owned(),
                 Mask::Symmetric { window: Some(window) } => format!("symmetric, window {window}"),
@@ -165,6 +171,9 @@ impl Plan {
             Op::Activate(activation) => activation.name().to_owned(),
             Op::Scale(factor) => format!("times {factor}"),
             Op::Softcap(cap) => format!("at {cap}"),
+            Op::Clamp { low, high } => format!("{low} to {high}"),
+            Op::Inject { slice, adds: false } => format!("slice {slice}"),
+            Op::Inject { slice, adds: true } => format!("slice {slice}, added"),
             Op::Temper { beta, interval, .. } => format!("beta {beta}, interval {interval}"),
             Op::Route(route) => format!("{} of {} experts", route.used, route.experts),
             Op::Adapters(adapters) => format!("{} of {}", adapters.used, adapters.count),

@@ -9,15 +9,22 @@ pub enum RopeStyle {
     Interleaved,
     /// Elements `i` and `i + dims / 2`, as in GPT-NeoX.
     Halves,
+    /// `Halves` in each half of the rotated elements: those of one axis in the first, of another in
+    /// the second (the tower of Gemma 4). `dims` is a multiple of 4.
+    HalvesOfHalves,
 }
 
-/// The rotation of a head: at position `p`, pair `i` rotates by `p · frequencies[i]` radians.
+/// The rotation of a head: at coordinates `at`, pair `i` rotates by `at[axes[i]] · frequencies[i]`
+/// radians.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rope {
     /// The pairing of elements.
     pub style: RopeStyle,
     /// Radians per position `[pairs]`; elements of a head from `2 · pairs` on are not rotated.
     pub frequencies: Vec<f32>,
+    /// The axis of the [coordinates](crate::Place::at) of each pair `[pairs]`, below 3; empty if all
+    /// are the first.
+    pub axes: Vec<u8>,
     /// The factor of all cosines and sines: the attention factor of YaRN and LongRoPE, else 1.
     /// Elements that are not rotated have no factor.
     pub factor: f32,
@@ -102,7 +109,13 @@ impl Rope {
             Scaling::Linear { .. } => "linear scaling",
             Scaling::Yarn(_) => "yarn",
         };
-        Self { style, frequencies: frequencies.collect(), factor: 1.0, scaling: label }
+        let frequencies = frequencies.collect();
+        Self { style, frequencies, axes: Vec::new(), factor: 1.0, scaling: label }
+    }
+
+    /// The coordinate of a row that pair `i` rotates by.
+    pub fn coordinate(&self, i: usize, at: [u32; 3]) -> u32 {
+        at[self.axes.get(i).copied().unwrap_or(0) as usize]
     }
 
     /// The indices in a head of the two elements of pair `i`.
@@ -110,6 +123,11 @@ impl Rope {
         match self.style {
             RopeStyle::Interleaved => (2 * i, 2 * i + 1),
             RopeStyle::Halves => (i, i + self.frequencies.len()),
+            RopeStyle::HalvesOfHalves => {
+                let half = self.frequencies.len() / 2;
+                let first = i / half * 2 * half + i % half;
+                (first, first + half)
+            }
         }
     }
 }

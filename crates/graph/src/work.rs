@@ -1,6 +1,6 @@
 //! The bytes that the steps of a pass read.
 
-use crate::{KvType, Op, Plan, Step};
+use crate::{KvType, Op, Place, Plan, Step};
 
 /// Bytes of weights that a step reads for `rows` rows, which multiply the share `live` of those
 /// that are marked. Rows choose their experts independently of each other.
@@ -38,7 +38,9 @@ pub fn cache_read(plan: &Plan, step: &Step, positions: usize, kv: KvType) -> f64
     match &step.op {
         Op::Attend(attention) | Op::RopeAttend(_, attention) => {
             let cache = plan.caches[attention.cache];
-            let seen = attention.mask.range(positions.saturating_sub(1), positions).len();
+            let last = positions.saturating_sub(1);
+            let group = Place::of(last as u32).group;
+            let seen = attention.mask.range(last, positions, group).len();
             kv.bytes(cache.len_per_position() * seen) as f64
         }
         _ => 0.0,

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use pelton_graph::{
-    Effort, Error, Hidden, Input, Outputs, Pass, Phase, Profile, Row, Sample, TableEdit, Ticket,
-    Want,
+    Effort, Error, Hidden, Input, Outputs, Pass, Phase, Place, Profile, Row, Sample, TableEdit,
+    Ticket, Want,
 };
 use pelton_sampling::{Draw, Sampled};
 
@@ -20,6 +20,8 @@ pub(crate) struct RelayedPass {
     pages: Vec<u32>,
     wants: Vec<OwnWant>,
     efforts: Vec<Effort>,
+    places: Vec<Place>,
+    embeddings: Vec<f32>,
     recent: Vec<u32>,
     bias: Vec<(u32, f32)>,
     masks: Vec<u32>,
@@ -81,6 +83,10 @@ impl RelayedPass {
         self.rows.extend_from_slice(pass.rows);
         self.efforts.clear();
         self.efforts.extend_from_slice(pass.efforts);
+        self.places.clear();
+        self.places.extend_from_slice(pass.places);
+        self.embeddings.clear();
+        self.embeddings.extend_from_slice(pass.embeddings);
         self.hidden.clear();
         self.hidden.extend_from_slice(pass.hidden.given());
         self.logits.clear();
@@ -203,6 +209,8 @@ impl RelayedPass {
         let phase = self.phase.unwrap_or(Phase::Decode);
         run(&Pass {
             tables: &edits,
+            places: &self.places,
+            embeddings: &self.embeddings,
             efforts: if has_effort { &self.efforts } else { &[] },
             hidden: Hidden::Given(&self.hidden),
             keeps_hidden: !is_last || self.keeps_hidden,

@@ -10,6 +10,7 @@ pub(super) enum Function {
     Activate(Activation),
     Scale(f32),
     Softcap(f32),
+    Clamp(f32, f32),
 }
 
 /// A [`Function`] of neighbouring elements, in place.
@@ -45,6 +46,7 @@ fn apply<S: Simd>(simd: S, function: Function, x: S::V) -> S::V {
         Function::Softcap(cap) => {
             simd.mul(tanh(simd, simd.div(x, simd.splat(cap))), simd.splat(cap))
         }
+        Function::Clamp(low, high) => simd.clamp(x, low, high),
     }
 }
 
@@ -133,6 +135,7 @@ pub(super) fn activate<S: Simd>(simd: S, activation: Activation, x: S::V) -> S::
             swish(simd, x, simd.mul(x, cubic))
         }
         Activation::GeluErf => simd.mul(x, normal_cdf(simd, x)),
+        Activation::GeluQuick => swish(simd, x, simd.mul(x, simd.splat(1.702))),
         Activation::Relu => simd.clamp(x, 0.0, f32::INFINITY),
         Activation::ReluSquared => {
             let x = simd.clamp(x, 0.0, f32::INFINITY);

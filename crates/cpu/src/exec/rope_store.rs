@@ -37,8 +37,10 @@ impl Angles {
     /// Computes the rotations of the positions of a batch.
     pub(super) fn begin(&mut self, rope: &Rope, batch: &Batch<'_>) {
         let angles = self.cos.iter_mut().zip(self.sin.iter_mut());
-        let pairs =
-            batch.rows.iter().flat_map(|row| rope.frequencies.iter().map(|&f| (row.position, f)));
+        let pairs = batch.rows.iter().flat_map(|row| {
+            let frequencies = rope.frequencies.iter().enumerate();
+            frequencies.map(|(i, &frequency)| (rope.coordinate(i, row.place.at), frequency))
+        });
         for ((position, frequency), (to_cos, to_sin)) in pairs.zip(angles) {
             let (sin, cos) = (f64::from(position) * f64::from(frequency)).sin_cos();
             (*to_cos, *to_sin) = (cos as f32 * rope.factor, sin as f32 * rope.factor);
@@ -77,10 +79,13 @@ impl Body for RotateRow<'_> {
         for head in self.heads.chunks_exact_mut(self.head_dim) {
             let head = &mut head[..2 * pairs];
             match self.style {
-                RopeStyle::Halves => {
-                    let (a, b) = head.split_at_mut(pairs);
-                    for (((a, b), cos), sin) in a.iter_mut().zip(b).zip(self.cos).zip(self.sin) {
-                        (*a, *b) = (*a * cos - *b * sin, *a * sin + *b * cos);
+                RopeStyle::Halves => rotate_halves(head, self.cos, self.sin),
+                RopeStyle::HalvesOfHalves => {
+                    let halves = head.chunks_exact_mut(pairs);
+                    let angles =
+                        self.cos.chunks_exact(pairs / 2).zip(self.sin.chunks_exact(pairs / 2));
+                    for (half, (cos, sin)) in halves.zip(angles) {
+                        rotate_halves(half, cos, sin);
                     }
                 }
                 RopeStyle::Interleaved => {
@@ -91,6 +96,15 @@ impl Body for RotateRow<'_> {
                 }
             }
         }
+    }
+}
+
+/// Rotates the pairs `i` and `i + pairs`.
+#[inline(always)]
+fn rotate_halves(head: &mut [f32], cos: &[f32], sin: &[f32]) {
+    let (a, b) = head.split_at_mut(cos.len());
+    for (((a, b), cos), sin) in a.iter_mut().zip(b).zip(cos).zip(sin) {
+        (*a, *b) = (*a * cos - *b * sin, *a * sin + *b * cos);
     }
 }
 

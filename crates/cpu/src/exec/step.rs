@@ -109,6 +109,16 @@ impl Exec {
                     dispatch(isa, AddTo { y: &self.summands[first..first + x.len()], x });
                 });
             }
+            Op::Inject { slice, adds } => {
+                for (r, x) in output(0)[..rows * out_width].chunks_exact_mut(out_width).enumerate()
+                {
+                    match batch.slice(plan, batch.row(kind, r), *slice) {
+                        Some(y) if *adds => dispatch(isa, AddTo { x, y }),
+                        Some(y) => x.copy_from_slice(y),
+                        None => {}
+                    }
+                }
+            }
             Op::Norm(norm) => {
                 let norm = at.norm(norm)?;
                 let x = (!at.is_in_place(0)).then(|| input(0));
@@ -227,6 +237,7 @@ impl Exec {
             Op::Activate(activation) => self.each(at, Function::Activate(*activation)),
             Op::Scale(factor) => self.each(at, Function::Scale(*factor)),
             Op::Softcap(cap) => self.each(at, Function::Softcap(*cap)),
+            Op::Clamp { low, high } => self.each(at, Function::Clamp(*low, *high)),
             Op::Copy(copy) => {
                 let (x, width) = (input(0), width(0));
                 let x = &**x;

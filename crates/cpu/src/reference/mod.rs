@@ -89,6 +89,15 @@ fn run_step(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Err
                 rows::add(x, &summand);
             }
         }
+        Op::Inject { slice, adds } => {
+            for (row, x) in out_rows().zip(out.chunks_mut(out_width)) {
+                match batch.slice(plan, row, *slice) {
+                    Some(embedding) if *adds => rows::add(x, embedding),
+                    Some(embedding) => x.copy_from_slice(embedding),
+                    None => {}
+                }
+            }
+        }
         Op::Norm(norm) => {
             let (weight, bias) = (weights.optional(norm.weight)?, weights.optional(norm.bias)?);
             for (r, y) in out.chunks_mut(out_width).enumerate() {
@@ -132,7 +141,7 @@ fn run_step(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Err
         Op::Rope { rope, heads } => {
             for (row, x) in out_rows().zip(out.chunks_mut(out_width)) {
                 for head in x.chunks_mut(out_width / heads) {
-                    ops::rope(head, row.position, plan.rope(*rope));
+                    ops::rope(head, row.place.at, plan.rope(*rope));
                 }
             }
         }
@@ -159,7 +168,8 @@ fn run_step(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Err
                 let row = batch.row(kind, r);
                 let table = batch.table(plan.caches[attention.cache].group, row);
                 let position = row.position as usize;
-                let seen = attention.mask.range(position, batch.len_of(row.slot));
+                let len = batch.len_of(row.slot);
+                let seen = attention.mask.range(position, len, row.place.group);
                 attend::attend(attention, sinks, (cache, table), position, seen, input(0, r), a);
             }
         }
@@ -209,6 +219,9 @@ fn run_step(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Err
         Op::Activate(activation) => rows::each(out, |x| ops::activate(*activation, x)),
         Op::Scale(factor) => rows::each(out, |x| x * f64::from(*factor)),
         Op::Softcap(cap) => rows::each(out, |x| f64::from(*cap) * (x / f64::from(*cap)).tanh()),
+        Op::Clamp { low, high } => {
+            rows::each(out, |x| x.clamp(f64::from(*low), f64::from(*high)));
+        }
         Op::Copy(copy) => {
             for (r, y) in out.chunks_mut(out_width).enumerate() {
                 ops::copy(copy, input(0, r), y);

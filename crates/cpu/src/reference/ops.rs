@@ -37,8 +37,9 @@ pub(super) fn dot(weight: &[f32], x: &[f32]) -> f32 {
 }
 
 /// Rotates pair `i` of a head by `position · frequencies[i]`, times the factor.
-pub(super) fn rope(head: &mut [f32], position: u32, rope: &Rope) {
+pub(super) fn rope(head: &mut [f32], at: [u32; 3], rope: &Rope) {
     for (i, &frequency) in rope.frequencies.iter().enumerate() {
+        let position = rope.coordinate(i, at);
         let (sin, cos) = (f64::from(position) * f64::from(frequency)).sin_cos();
         let (a, b) = rope.pair(i);
         let factor = f64::from(rope.factor);
@@ -58,6 +59,7 @@ pub(super) fn activate(activation: Activation, x: f64) -> f64 {
             x / 2.0 * (1.0 + (root * (x + 0.044715 * x.powi(3))).tanh())
         }
         Activation::GeluErf => x / 2.0 * (1.0 + erf(x / std::f64::consts::SQRT_2)),
+        Activation::GeluQuick => x / (1.0 + (-1.702 * x).exp()),
         Activation::Relu => x.max(0.0),
         Activation::ReluSquared => x.max(0.0).powi(2),
         Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),

@@ -2,7 +2,8 @@
 //! documentation (random inputs, rounded to two digits).
 
 use pelton_graph::{
-    Attention, Cache, ExpertGroups, GatedDelta, KvType, Mask, Route, Scores, Values, WeightId,
+    Attention, Cache, ExpertGroups, GatedDelta, KvType, Mask, Place, Route, Scores, Values,
+    WeightId,
 };
 
 use super::attend::attend;
@@ -167,7 +168,7 @@ fn attention_of_every_kind() {
             cache.store(&[0], p, &KEYS[3 * p..3 * p + 3], value);
         }
         let mut a = [0.0; 4];
-        let seen = attention.mask.range(2, 4);
+        let seen = attention.mask.range(2, 4, Place::of(2).group);
         let sinks = sinks.then_some(&SINKS[..]);
         attend(&attention, sinks, (&cache, &[0]), 2, seen, &QUERIES, &mut a);
         assert_close(&a, &expected, name);

@@ -26,6 +26,7 @@ impl Outline {
         options: &LoadOptions,
     ) -> Result<Self, Error> {
         let build = BuildOptions {
+            pictures: None,
             context: kv::wanted_context(options),
             pooling: options.pooling.map(value_plans::pooling_type),
             hidden: false,

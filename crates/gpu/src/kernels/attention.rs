@@ -198,14 +198,17 @@ impl Attention {
     /// The parameters of all kernels, with `group` query heads of a workgroup.
     fn parameters(&self, group: usize) -> Value {
         let (symmetric, chunk, encoded) = match self.mask {
-            Mask::Causal { .. } => (false, 0, 0),
+            Mask::Causal { .. } | Mask::CausalOrGroup { .. } | Mask::Group => (false, 0, 0),
             Mask::Chunked { chunk } => (false, chunk, 0),
             Mask::Symmetric { .. } => (true, 0, 0),
             Mask::Window { positions } => (true, 0, positions),
         };
         let window = match self.mask {
             Mask::Causal { window } | Mask::Symmetric { window } => window,
-            Mask::Chunked { .. } | Mask::Window { .. } => None,
+            Mask::CausalOrGroup { .. }
+            | Mask::Group
+            | Mask::Chunked { .. }
+            | Mask::Window { .. } => None,
         };
         // a bound of scores is applied to products before they are scaled by log2(e)
         let (scale, softcap) = match self.softcap {

@@ -249,7 +249,7 @@ mod tests {
             let frequency = |i| 1e7f32.powf(-(i as f32) / rotation.pairs as f32);
             let frequencies = (0..rotation.pairs).map(frequency).collect();
             let factor = f32::from_bits(rotation.factor);
-            Rope { style: rotation.style, frequencies, factor, scaling: "" }
+            Rope { style: rotation.style, frequencies, axes: Vec::new(), factor, scaling: "" }
         });
         let step = RopeStore { heads, head_dim, prepare, store: None };
         let (rows, x_buffer) = (device.with(&rows), device.with(&x));

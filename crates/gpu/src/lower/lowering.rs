@@ -106,6 +106,7 @@ impl<'a> Lowering<'a> {
         match &step.op {
             Op::Embed { table } => self.embed(*table, write(0)),
             Op::AddTable { table, row } => self.add_table(*table, *row, write(0)),
+            Op::Inject { .. } | Op::Clamp { .. } => Err(refused(step.op.name())),
             Op::Norm(norm) => {
                 let y = (step.inputs[0] != step.outputs[0]).then(|| write(0));
                 self.norm(norm, 1, width(0), read(0), y)

@@ -1,9 +1,9 @@
 //! The check whether the kernels can run an op.
 
 use pelton_graph::{
-    Adapters, Attention as AttentionOp, Cache, ExpertLinear, Gating, KvType, Linear, Mask, Norm,
-    NormKind, Op, Plan, Pooling, RopeStore, ShortConv, Step, StridedCopy, TableRow, Values,
-    WeightId, WeightKind,
+    Activation, Adapters, Attention as AttentionOp, Cache, ExpertLinear, Gating, KvType, Linear,
+    Mask, Norm, NormKind, Op, Plan, Pooling, RopeId, RopeStore, RopeStyle, ShortConv, Step,
+    StridedCopy, TableRow, Values, WeightId, WeightKind,
 };
 
 use crate::{
@@ -37,15 +37,20 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
         |&Linear { weight, bias }: &Linear| kind(weight, WeightKind::Matrix) && vector(bias);
     let head_dim = |cache: usize| plan.caches[cache].head_dim();
     let rotates = |head_dim: usize| (1..=HEAD_DIM).contains(&head_dim);
+    let is_rope = |id: RopeId| {
+        let rope = plan.rope(id);
+        rope.axes.is_empty() && rope.style != RopeStyle::HalvesOfHalves
+    };
     // factors of each head of its own have no fused kernel
     let rms_of_heads = |op: &Norm, cache: usize| {
         let length = op.rms_weight().map(|id| plan.weight(id).row_len);
         rms(op) && length == head_dim(cache)
     };
     let stores = |op: &RopeStore| {
-        let RopeStore { q_norm, k_norm, rope: _, heads: _, kv_heads: _, cache } = op;
+        let RopeStore { q_norm, k_norm, rope, heads: _, kv_heads: _, cache } = op;
         // rows, q, k, v, page tables, keys, values and rotation steps, and the factors of norms
-        capabilities.binds(8 + q_norm.iter().chain(k_norm).count())
+        is_rope(*rope)
+            && capabilities.binds(8 + q_norm.iter().chain(k_norm).count())
             && q_norm.iter().chain(k_norm).all(|op| rms_of_heads(op, *cache))
             && head_dim(*cache).is_some_and(rotates)
     };
@@ -53,6 +58,7 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
         let AttentionOp { cache, heads: _, scale: _, mask, softcap, sinks, alibi: _ } = op;
         let masked = match *mask {
             Mask::Causal { window } => window != Some(0),
+            Mask::CausalOrGroup { window: _ } | Mask::Group => false,
             Mask::Chunked { chunk } => chunk > 0,
             // the number of positions is that of the sequence's rows in the pass
             Mask::Symmetric { window: _ } => plan.whole_sequences,
@@ -79,6 +85,8 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
     };
     match op {
         Op::Embed { table } => kind(*table, WeightKind::Matrix),
+        Op::Inject { slice: _, adds: _ } | Op::Clamp { low: _, high: _ } => false,
+        Op::Activate(Activation::GeluQuick) => false,
         Op::Norm(op) => norm(op),
         Op::HeadNorm { norm: op, heads } => *heads > 0 && norm(op),
         Op::AddTable {
@@ -86,7 +94,7 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
             row: TableRow::Position | TableRow::Fixed(_) | TableRow::TokenType,
         } => kind(*table, WeightKind::Matrix),
         Op::Linear(op) | Op::LinearAdd(op) => linear(op),
-        Op::Rope { rope: _, heads } => rotates_heads(*heads),
+        Op::Rope { rope, heads } => is_rope(*rope) && rotates_heads(*heads),
         Op::Store { cache } => {
             let Cache { heads, key_dim, values, group: _ } = plan.caches[*cache];
             let (Values::Own { dim } | Values::KeyPrefix { dim }) = values;

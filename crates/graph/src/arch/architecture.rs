@@ -42,6 +42,8 @@ pub struct Architecture {
     pub query_gate: bool,
     /// Rotary embeddings.
     pub rope: RopeRule,
+    /// The rows of a picture that see each other, in a model with a vision tower.
+    pub pictures: PictureMask,
     /// Windows of attention.
     pub window: Window,
     /// The factor of the scores of attention.
@@ -123,6 +125,8 @@ pub enum QkNorm {
 pub struct RopeRule {
     /// The pairing of the elements of query and key heads in GGUF files.
     pub style: RopeStyle,
+    /// The axes of pairs.
+    pub axes: RopeAxes,
     /// Whether converters to GGUF reorder the rows of queries and keys, so that in Hugging Face
     /// directories pairs are halves.
     pub permuted: bool,
@@ -135,6 +139,30 @@ pub struct RopeRule {
     pub local_scaled: bool,
     /// Whether the bounds of YaRN's blend are rounded to whole pairs.
     pub yarn_truncate: bool,
+}
+
+/// The axes of the pairs of a head, where the key `rope.dimension_sections` has the pairs of each:
+/// time, row and column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RopeAxes {
+    /// All pairs rotate by the position.
+    One,
+    /// The pairs of an axis lie side by side (Qwen2-VL, arXiv 2409.12191).
+    Blocked,
+    /// Axes take turns, and the pairs left over have time (Qwen3-VL, arXiv 2511.21631).
+    Interleaved,
+}
+
+/// The rows of a picture that see later rows of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PictureMask {
+    /// None.
+    Causal,
+    /// All, in all layers.
+    Whole,
+    /// All in layers with a window, by the key `attention.bidirectional_pictures`. Without it they
+    /// do in models that are wider than these two.
+    WholeInWindows([usize; 2]),
 }
 
 /// The layers without rotation.
@@ -156,6 +184,7 @@ impl RopeRule {
     /// Pairs in halves on all layers.
     pub const HALVES: Self = Self {
         style: RopeStyle::Halves,
+        axes: RopeAxes::One,
         permuted: false,
         off: RopeOff::Never,
         local_base: None,
@@ -331,6 +360,7 @@ impl Architecture {
         value_norm: false,
         query_gate: false,
         rope: RopeRule::HALVES,
+        pictures: PictureMask::Causal,
         window: Window::ALL,
         scale: AttentionScale::HeadDim,
         temper: Temper::None,

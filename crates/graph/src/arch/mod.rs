@@ -49,7 +49,8 @@ mod starcoder2;
 
 pub use architecture::{
     Architecture, AttentionScale, Block, Embed, FeedForward, Head, LogitScale, MixerRule, Moe,
-    Multipliers, Pattern, Presence, QkNorm, RopeOff, RopeRule, Temper, Window,
+    Multipliers, Pattern, PictureMask, Presence, QkNorm, RopeAxes, RopeOff, RopeRule, Temper,
+    Window,
 };
 
 /// All architectures that are supported.

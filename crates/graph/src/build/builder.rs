@@ -50,6 +50,7 @@ impl<'a> Builder<'a> {
             logits: BufferId(0),
             entry: Vec::new(),
             exit: Vec::new(),
+            injected: None,
             encoder: None,
             host: Vec::new(),
         };

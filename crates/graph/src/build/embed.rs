@@ -4,12 +4,12 @@ use pelton_weights::MAX_SIZE;
 
 use super::builder::Builder;
 use crate::{
-    Activation, BufferId, Error, Gating, NormKind, Op, TableRow,
+    Activation, BufferId, Error, Gating, Injected, NormKind, Op, PictureRows, TableRow,
     arch::{Embed, Multipliers},
 };
 
 impl Builder<'_> {
-    pub(super) fn embed(&mut self) -> Result<(), Error> {
+    pub(super) fn embed(&mut self, pictures: Option<PictureRows>) -> Result<(), Error> {
         let (vocab, hidden) = (self.sizes.vocab, self.sizes.hidden);
         self.table = self.tensors.matrix("token_embd.weight", vocab, hidden)?;
         let x = self.stream();
@@ -17,6 +17,9 @@ impl Builder<'_> {
         if let Some(factor) = self.embedding_scale()? {
             self.in_place(Op::Scale(factor), x);
         }
+        self.plan.injected =
+            pictures.map(|PictureRows { slices, token }| Injected { slices, token });
+        self.inject(0);
         if self.tensors.has("token_types.weight") {
             // ids of all types have to be sizes
             let most = (MAX_SIZE / vocab).max(1);
@@ -38,6 +41,14 @@ impl Builder<'_> {
             self.per_layer_inputs(x)?;
         }
         Ok(())
+    }
+
+    /// Slice `slice` of the embeddings of pictures, if they have it.
+    pub(super) fn inject(&mut self, slice: usize) {
+        if self.plan.injected.is_some_and(|of| slice < of.slices) {
+            let x = self.stream();
+            self.in_place(Op::Inject { slice, adds: slice > 0 }, x);
+        }
     }
 
     pub(super) fn embedding_scale(&self) -> Result<Option<f32>, Error> {

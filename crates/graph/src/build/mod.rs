@@ -4,7 +4,7 @@
 //! | module | content |
 //! |---|---|
 //! | `tensors` | the tensors that a plan reads, and the refusal of files with others |
-//! | `sizes`, `heads`, `rope`, `shapes` | keys → [`shapes::LayerShape`]s, caches, rotations |
+//! | `sizes`, `heads`, `rope`, `pictures`, `shapes` | keys → [`shapes::LayerShape`]s, caches, rotations |
 //! | `builder` | buffers and steps |
 //! | `whisper` | the keys and steps of Whisper, an encoder and a decoder |
 //! | `embed`, `layers`, `attention`, `latent`, `recurrent`, `feed_forward`, `experts`, `output`, `next_token` | steps |
@@ -31,6 +31,7 @@ mod latent;
 mod layers;
 mod next_token;
 mod output;
+mod pictures;
 mod recurrent;
 mod rope;
 mod shapes;
@@ -61,9 +62,20 @@ pub struct BuildOptions {
     /// The pooling of embeddings in place of the file's, or of a language model's logits; `None`
     /// for what the file says.
     pub pooling: Option<PoolingType>,
+    /// The embeddings of pictures that rows can have, of a language model with a vision tower.
+    pub pictures: Option<PictureRows>,
     /// Whether passes can keep the hidden states of their rows ([`Plan::exit`]), of a language
     /// model.
     pub hidden: bool,
+}
+
+/// The embeddings that a vision tower gives to the rows of a language model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PictureRows {
+    /// Slices of each, one more than layers that have one of their own.
+    pub slices: usize,
+    /// The token whose rows of other tables such a row reads.
+    pub token: u32,
 }
 
 /// Builds the plan of a checkpoint's model for its whole context.
@@ -101,11 +113,12 @@ pub fn build_with(checkpoint: &Checkpoint, options: &BuildOptions) -> Result<Pla
     let mut tensors = Tensors::new(checkpoint);
     let sizes = Sizes::read(arch, &keys, checkpoint)?;
     let layers = 0..sizes.layers;
-    let shapes = Shapes::read(arch, &keys, &sizes, &mut tensors, options.context, layers)?;
+    let shapes = Shapes::read(arch, &keys, &sizes, &mut tensors, options, layers)?;
     let mut builder = Builder::new(arch, keys, sizes, tensors, &shapes);
-    builder.embed()?;
+    builder.embed(options.pictures)?;
     for (index, layer) in shapes.layers.iter().enumerate() {
         builder.layer(index, layer)?;
+        builder.inject(index + 1);
     }
     builder.output(options.pooling, options.hidden)?;
     builder.finish()
@@ -134,7 +147,7 @@ pub fn build_head(checkpoint: &Checkpoint, options: &BuildOptions) -> Result<Opt
         return Ok(None);
     }
     let layers = index..index + 1;
-    let shapes = Shapes::read(arch, &keys, &sizes, &mut tensors, options.context, layers)?;
+    let shapes = Shapes::read(arch, &keys, &sizes, &mut tensors, options, layers)?;
     let mut builder = Builder::new(arch, keys, sizes, tensors, &shapes);
     for layer in &shapes.layers {
         builder.next_token_head(index, layer)?;

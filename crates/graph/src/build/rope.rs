@@ -2,6 +2,8 @@
 
 use pelton_weights::{Keys, MAX_SIZE, Source};
 
+use super::BuildOptions;
+use super::pictures;
 use super::sizes::Sizes;
 use super::tensors::Tensors;
 use crate::{
@@ -24,6 +26,8 @@ pub(super) struct Ropes<'a> {
     scaling: Scaling,
     /// The factor of cosines and sines, but for that of LongRoPE.
     factor: f32,
+    /// The axes of pairs, in a model with a vision tower.
+    sections: Option<[usize; 3]>,
     pub(super) all: Vec<Rope>,
 }
 
@@ -32,13 +36,17 @@ impl<'a> Ropes<'a> {
         rule: RopeRule,
         keys: Keys<'a>,
         sizes: &Sizes,
-        context: Option<usize>,
+        options: &BuildOptions,
     ) -> Result<Self, Error> {
         let original = keys.opt_size("rope.scaling.original_context_length", MAX_SIZE)?;
         let mut ropes = Self {
             rule,
             keys,
-            context: context.map_or(sizes.context, |context| context.min(sizes.context)),
+            context: options.context.map_or(sizes.context, |most| most.min(sizes.context)),
+            sections: match options.pictures {
+                Some(_) => pictures::sections(rule.axes, &keys)?,
+                None => None,
+            },
             original_context: original.unwrap_or(sizes.context),
             scaling: Scaling::None,
             factor: keys.opt_positive("rope.scaling.attn_factor")?.unwrap_or(1.0),
@@ -66,10 +74,13 @@ impl<'a> Ropes<'a> {
             _ => self.rule.style,
         };
         let dims = self.dims(local, head_dim)?;
-        let rope = match local && !self.rule.local_scaled {
+        let mut rope = match local && !self.rule.local_scaled {
             true => Rope::new(style, base, dims, Scaling::None, None),
             false => self.extended(tensors, style, base, dims)?,
         };
+        if let Some(sections) = self.sections {
+            rope.axes = pictures::axes(self.rule.axes, sections, dims / 2);
+        }
         let known = self.all.iter().position(|known| *known == rope);
         Ok(RopeId(known.unwrap_or_else(|| {
             self.all.push(rope);

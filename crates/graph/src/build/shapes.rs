@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use pelton_weights::{Keys, MAX_SIZE};
 
+use super::BuildOptions;
 use super::heads::Heads;
+use super::pictures;
 use super::rope::Ropes;
 use super::sizes::Sizes;
 use super::tensors::Tensors;
@@ -111,7 +113,7 @@ impl Shapes {
         keys: &Keys<'a>,
         sizes: &Sizes,
         tensors: &mut Tensors<'a>,
-        context: Option<usize>,
+        options: &BuildOptions,
         layers: Range<usize>,
     ) -> Result<Self, Error> {
         let causal = keys.opt_bool("attention.causal")?.unwrap_or(arch.head == Head::Logits);
@@ -125,11 +127,16 @@ impl Shapes {
             causal,
         };
         let heads = Heads::read(keys, sizes, arch.mixer)?;
-        let ropes = Ropes::new(arch.rope, *keys, sizes, context)?;
+        let ropes = Ropes::new(arch.rope, *keys, sizes, options)?;
         let windows = windows(arch, keys, sizes)?;
         let recurrent = recurrent_layers(arch, keys, sizes)?;
         let ffn = keys.opt_sizes("feed_forward_length", sizes.all_layers, MAX_SIZE)?;
-        let mut reader = Reader { arch, keys, sizes, tensors, heads, ropes, windows, shapes };
+        let whole = match options.pictures {
+            Some(_) => pictures::whole(arch, keys, sizes)?,
+            None => [false; 2],
+        };
+        let mut reader =
+            Reader { arch, keys, sizes, tensors, heads, ropes, windows, whole, shapes };
         let shared = match arch.gemma_extras {
             true => keys.opt_nonzero("attention.shared_kv_layers", sizes.layers - 1)?.unwrap_or(0),
             false => 0,
@@ -200,6 +207,8 @@ struct Reader<'a, 'b> {
     ropes: Ropes<'a>,
     /// The width of each layer's window, if any.
     windows: Vec<Option<usize>>,
+    /// Whether rows of a picture see each other in layers without a window, and in those with one.
+    whole: [bool; 2],
     shapes: Shapes,
 }
 
@@ -212,6 +221,7 @@ impl Reader<'_, '_> {
         let mask = match (self.shapes.causal, self.arch.window.chunked, window) {
             (false, _, window) => Mask::Symmetric { window },
             (true, true, Some(chunk)) => Mask::Chunked { chunk },
+            (true, _, window) if self.whole[usize::from(local)] => Mask::CausalOrGroup { window },
             (true, _, window) => Mask::Causal { window },
         };
         let cache = match has_kv {

@@ -11,6 +11,14 @@ pub enum Mask {
         /// Number of positions; `None` for all.
         window: Option<usize>,
     },
+    /// Those of `Causal`, and the later ones of the row's [group](crate::Place::group): the rows of a
+    /// picture see each other. They are in one pass.
+    CausalOrGroup {
+        /// Number of positions up to `p`; `None` for all.
+        window: Option<usize>,
+    },
+    /// Those of the row's [group](crate::Place::group). All rows of a sequence are in one pass.
+    Group,
     /// Those of `0 ..= p` whose `position / chunk` is that of `p`.
     Chunked {
         /// Positions of a chunk.
@@ -36,20 +44,25 @@ impl Mask {
     /// when rows of the next pass run. `None` for all.
     pub const fn window(self) -> Option<usize> {
         match self {
-            Self::Causal { window } => window,
+            Self::Causal { window } | Self::CausalOrGroup { window } => window,
             Self::Chunked { chunk } => Some(chunk),
-            Self::Symmetric { .. } | Self::Window { .. } => None,
+            Self::Group | Self::Symmetric { .. } | Self::Window { .. } => None,
         }
     }
 
     /// The positions `first..end` that the query at `position` of a sequence with `len` positions
-    /// sees; `len` counts those of this pass.
-    pub fn range(self, position: usize, len: usize) -> std::ops::Range<usize> {
+    /// sees; `len` counts those of this pass, and `group` is that of its [place](crate::Place).
+    pub fn range(self, position: usize, len: usize, group: [u32; 2]) -> std::ops::Range<usize> {
         match self {
             Self::Causal { window } => {
                 let first = window.map_or(0, |window| (position + 1).saturating_sub(window));
                 first..position + 1
             }
+            Self::CausalOrGroup { window } => {
+                let own = Self::Causal { window }.range(position, len, group);
+                own.start..own.end.max(group[1] as usize)
+            }
+            Self::Group => group[0] as usize..group[1] as usize,
             Self::Chunked { chunk } => position / chunk * chunk..position + 1,
             Self::Symmetric { window: None } => 0..len,
             Self::Symmetric { window: Some(window) } => {

@@ -11,6 +11,8 @@ pub enum Activation {
     GeluTanh,
     /// `x / 2 · (1 + erf(x / √2))`.
     GeluErf,
+    /// `x / (1 + e^(-1.702 x))`.
+    GeluQuick,
     /// `max(x, 0)`.
     Relu,
     /// `max(x, 0)²`.
@@ -29,6 +31,7 @@ impl Activation {
             Self::Silu => "silu",
             Self::GeluTanh => "gelu tanh",
             Self::GeluErf => "gelu erf",
+            Self::GeluQuick => "gelu quick",
             Self::Relu => "relu",
             Self::ReluSquared => "relu²",
             Self::Sigmoid => "sigmoid",

@@ -42,6 +42,14 @@ pub enum Op {
         /// The row that is added.
         row: TableRow,
     },
+    /// `x → x`, in place: a row of [`Input::Embedding`](crate::Input::Embedding) becomes, or is added, a
+    /// slice `[width]` of its embedding. Other rows stay.
+    Inject {
+        /// The index of the slice.
+        slice: usize,
+        /// Whether the slice is added.
+        adds: bool,
+    },
     /// `x → y`: the norm of the row.
     Norm(Norm),
     /// `x → y`: the matrix product.
@@ -98,6 +106,13 @@ pub enum Op {
     Scale(f32),
     /// `x → x`, in place: `cap · tanh(x / cap)`.
     Softcap(f32),
+    /// `x → x`, in place: the nearest number within the bounds.
+    Clamp {
+        /// The least number.
+        low: f32,
+        /// The greatest number, at least `low`.
+        high: f32,
+    },
     /// `x → y`: a strided copy; other elements of `y` stay.
     Copy(StridedCopy),
     /// `() → ids weights`: the LoRA adapters `[used]` of the row's slot; ids are whole numbers in
@@ -188,6 +203,7 @@ impl Op {
         match self {
             Self::Embed { .. } => "embed",
             Self::AddTable { .. } => "add_table",
+            Self::Inject { .. } => "inject",
             Self::Norm(_) => "norm",
             Self::Linear(_) => "linear",
             Self::HeadNorm { .. } => "head_norm",
@@ -203,6 +219,7 @@ impl Op {
             Self::Activate(_) => "activate",
             Self::Scale(_) => "scale",
             Self::Softcap(_) => "softcap",
+            Self::Clamp { .. } => "clamp",
             Self::Copy(_) => "copy",
             Self::Adapters(_) => "adapters",
             Self::Route(_) => "route",

@@ -255,9 +255,9 @@ impl FakeExecutable {
                 self.results.drafted.extend(token);
                 token.unwrap_or(u32::MAX)
             }
-            // the plans of this executable have no encoder, so the check of a pass refuses such
-            // rows
-            Input::Features => 0,
+            // the plans of this executable have no encoder and no pictures, so the check of a pass
+            // refuses such rows
+            Input::Features | Input::Embedding(_) => 0,
         };
         if token as usize >= self.plan.vocab {
             self.violation_of(slot, || {

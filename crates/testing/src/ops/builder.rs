@@ -73,6 +73,7 @@ impl Builder {
             whole_sequences: false,
             entry: Vec::new(),
             exit: Vec::new(),
+            injected: None,
             encoder: None,
             host: Vec::new(),
             marks: Default::default(),
@@ -233,7 +234,13 @@ impl Builder {
     /// A rotation of `pairs` pairs.
     pub(super) fn rope(&mut self, style: RopeStyle, pairs: usize) -> RopeId {
         let frequencies = (0..pairs).map(|i| 100f32.powf(-(i as f32) / pairs as f32)).collect();
-        self.plan.ropes.push(Rope { style, frequencies, factor: 1.0, scaling: "" });
+        self.plan.ropes.push(Rope {
+            style,
+            frequencies,
+            axes: Vec::new(),
+            factor: 1.0,
+            scaling: "",
+        });
         RopeId(self.plan.ropes.len() - 1)
     }
 

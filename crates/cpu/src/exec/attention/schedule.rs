@@ -128,7 +128,7 @@ impl Attender {
                 let len = match (same_sequence, whole_sequences) {
                     (Some(run), _) => run.len,
                     (None, true) => batch.len_of(last.slot),
-                    (None, false) => last.position as usize + 1,
+                    (None, false) => last.place.group[1].max(last.position + 1) as usize,
                 };
                 self.runs.push(Run { rows: first..i, len, chunks: len.div_ceil(CHUNK) });
                 first = i;
@@ -173,7 +173,11 @@ impl Attender {
         let row_partials = attention.heads * partial_len;
         let runs = match attention.mask {
             Mask::Window { positions: _ } => &self.window_runs,
-            Mask::Causal { .. } | Mask::Chunked { .. } | Mask::Symmetric { .. } => &self.runs,
+            Mask::Causal { .. }
+            | Mask::CausalOrGroup { .. }
+            | Mask::Group
+            | Mask::Chunked { .. }
+            | Mask::Symmetric { .. } => &self.runs,
         };
         let partials_of = |run: &Run| run.rows.len() * run.chunks;
         let split = batch.rows.len() <= FEW
@@ -241,8 +245,9 @@ impl Attender {
                     let place = run.rows.start * width + query * value_dim;
                     // SAFETY: one thread merges a query.
                     let out = unsafe { out.slice_mut(place..place + value_dim) };
-                    let position = batch.rows[run.rows.start + row].position as usize;
-                    let own = chunks(attention.mask.range(position, run.len));
+                    let BatchRow { position, place, .. } = batch.rows[run.rows.start + row];
+                    let mask = attention.mask;
+                    let own = chunks(mask.range(position as usize, run.len, place.group));
                     let sink = sinks.map(|sinks| sinks[head]);
                     let partials = own.map(|chunk| {
                         let row = first + chunk * run.rows.len() + row;
@@ -265,7 +270,7 @@ fn follows(a: &BatchRow, b: &BatchRow) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pelton_graph::{KvType, PageTables, Phase, TableEdit, build, pages_for};
+    use pelton_graph::{KvType, PageTables, Phase, Place, TableEdit, build, pages_for};
     use pelton_testing::{ModelSpec, Random, backend::limits};
 
     use super::*;
@@ -295,7 +300,13 @@ mod tests {
             let pool = Pool::new(2).unwrap();
             for first in [POSITIONS - 40, POSITIONS - 3] {
                 let rows: Vec<BatchRow> = (first..POSITIONS)
-                    .map(|p| BatchRow { token: 0, position: p as u32, slot: 0 })
+                    .map(|p| BatchRow {
+                        token: 0,
+                        position: p as u32,
+                        slot: 0,
+                        place: Place::of(p as u32),
+                        embedding: None,
+                    })
                     .collect();
                 let limits = Limits { rows: rows.len(), kv, pages: vec![pages], ..limits(&spec) };
                 let mut tables = PageTables::new(&limits);
@@ -306,6 +317,7 @@ mod tests {
                     rows: &rows,
                     tables: &tables,
                     selected: &[],
+                    embeddings: &[],
                     efforts: &[],
                 };
                 let q = normals(rows.len() * 14 * head_dim);

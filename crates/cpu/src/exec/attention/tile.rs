@@ -133,7 +133,8 @@ impl<'a> Tile<'a> {
 
     /// The positions that query `i` attends to.
     fn seen(&self, i: usize) -> Range<usize> {
-        self.attention.mask.range(self.position(i), self.len)
+        let BatchRow { position, place, .. } = self.rows[i / self.group()];
+        self.attention.mask.range(position as usize, self.len, place.group)
     }
 
     /// The positions that any of the queries attends to. Rows are in the order of positions.

@@ -34,6 +34,7 @@ impl Planned {
 /// The plan of a checkpoint.
 pub(super) fn plan_of(checkpoint: &Checkpoint, options: &LoadOptions) -> Result<Plan, Error> {
     let build = BuildOptions {
+        pictures: None,
         context: kv::wanted_context(options),
         pooling: options.pooling.map(value_plans::pooling_type),
         hidden: draft::head_plan(checkpoint, options)?.is_some(),

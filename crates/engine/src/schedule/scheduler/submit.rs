@@ -78,6 +78,8 @@ impl Scheduler {
         let awaits_draw = wants.iter().any(|want| matches!(want, Want::Later { .. }));
         tracing::trace!(phase = ?plan.phase, rows = rows.len(), repeat = plan.repeat, "a pass");
         let pass = Pass {
+            places: &[],
+            embeddings: &[],
             phase: plan.phase,
             rows: &rows,
             tables: &tables,

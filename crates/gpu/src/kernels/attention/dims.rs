@@ -1,7 +1,7 @@
 //! Attention with keys and values of different lengths, and with rows that see later ones, compared
 //! with f64 arithmetic.
 
-use pelton_graph::{Input, KvType, alibi_slope};
+use pelton_graph::{Input, KvType, Place, alibi_slope};
 
 use super::{tests::prompt_kernel, *};
 use crate::{
@@ -65,7 +65,7 @@ fn check(attention: Attention, lengths: &[usize]) {
         let first = row - position;
         for h in 0..heads {
             let kv_head = h / (heads / kv_heads);
-            let seen = mask.range(position, words[3] as usize);
+            let seen = mask.range(position, words[3] as usize, Place::of(words[1]).group);
             let weights: Vec<f64> = seen
                 .clone()
                 .map(|p| {

@@ -1,7 +1,7 @@
 //! Attention compared with f64 arithmetic.
 
 use half::f16;
-use pelton_graph::{Input, KvType, Rope, RopeStyle, alibi_slope};
+use pelton_graph::{Input, KvType, Place, Rope, RopeStyle, alibi_slope};
 use pelton_testing::{Need, Random, skip};
 
 use super::{written_out::written_out, *};
@@ -119,7 +119,7 @@ fn close(what: &str, case: &Case, got: &[f32], expected: &[f32], tolerance: f64)
 fn rope(rotation: Rotation) -> Rope {
     let frequencies =
         (0..rotation.pairs).map(|i| 1e4f32.powf(-(i as f32) / rotation.pairs as f32)).collect();
-    Rope { style: rotation.style, frequencies, factor: 1.0, scaling: "" }
+    Rope { style: rotation.style, frequencies, axes: Vec::new(), factor: 1.0, scaling: "" }
 }
 
 fn to_cache(kv: KvType, values: &[f32], dim: usize) -> Vec<u8> {
@@ -188,7 +188,7 @@ impl Case {
         for sequence in 0..sequences {
             let here = self.rows.iter().filter(|row| row.slot as usize == sequence);
             let before = here.map(|row| row.position as usize).min().unwrap_or(0);
-            let seen = mask.range(before, before + 1).start;
+            let seen = mask.range(before, before + 1, Place::of(before as u32).group).start;
             for position in seen..before {
                 for h in 0..kv_heads {
                     let at = at(sequence, position, h);
@@ -261,7 +261,7 @@ impl Case {
         let mut expected = Vec::new();
         for (r, row) in self.rows.iter().enumerate() {
             let position = row.position as usize;
-            let seen = mask.range(position, position + 1);
+            let seen = mask.range(position, position + 1, Place::of(position as u32).group);
             for h in 0..heads {
                 let q = &rotated_q[(r * heads + h) * head_dim..][..head_dim];
                 let slots = seen.clone().map(|p| at(row.slot as usize, p, h / (heads / kv_heads)));

@@ -178,7 +178,7 @@ fn token(row: &Row) -> u32 {
     match row.input {
         Input::Token(token) => token,
         Input::Sampled | Input::Drafted(_) => SAMPLED,
-        Input::Features => panic!("a row of an encoder"),
+        Input::Features | Input::Embedding(_) => panic!("a row without a token"),
     }
 }
 

@@ -144,7 +144,7 @@ impl Copies {
     pub(super) fn of(pass: &Pass<'_>) -> Self {
         let token = |&Row { input, position, slot }: &Row| match input {
             Input::Drafted(from) => Some((at(slot, from), at(slot, position))),
-            Input::Token(_) | Input::Sampled | Input::Features => None,
+            Input::Token(_) | Input::Sampled | Input::Features | Input::Embedding(_) => None,
         };
         let rows = |rows: &[u32]| spans(rows.iter().map(|&row| u64::from(row)).zip(0..));
         let (before, partner) = match pass.hidden {

@@ -94,8 +94,8 @@ pub(super) fn row_words(row: &Row) -> [u32; 4] {
         Input::Token(token) => token,
         // a drafted token is copied to the ring of sampled ones
         Input::Sampled | Input::Drafted(_) => SAMPLED,
-        // the steps of an encoder read no tokens
-        Input::Features => 0,
+        // the steps of an encoder read no tokens, and plans with embeddings are refused
+        Input::Features | Input::Embedding(_) => 0,
     };
     [token, row.position, row.slot, 0]
 }
