@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::Error;
+use crate::{Error, picture};
 
 /// A message of a conversation.
 ///
@@ -47,7 +47,8 @@ pub struct Message {
 pub enum Content {
     /// A text.
     Text(String),
-    /// Parts, such as `{"type": "text", "text": "Hello"}`.
+    /// Parts, such as `{"type": "text", "text": "Hello"}`. A picture is `{"type": "image_url",
+    /// "image_url": {"url": "data:image/png;base64,…"}}`, and has the forms of other APIs too.
     Parts(Vec<Map<String, Value>>),
 }
 
@@ -78,6 +79,32 @@ impl Message {
         result: impl Into<String>,
     ) -> Self {
         Self { tool_call_id: Some(id.into()), name: Some(name.into()), ..Self::new("tool", result) }
+    }
+
+    /// A message with pictures, as the bytes of their files, before a text.
+    ///
+    /// ```
+    /// let png = [0x89, b'P', b'N', b'G'];
+    /// let message = pelton_chat::Message::with_images("user", "What is this?", [png]);
+    /// assert_eq!(message.images().count(), 1);
+    /// ```
+    pub fn with_images(
+        role: impl Into<String>,
+        text: impl Into<String>,
+        images: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    ) -> Self {
+        let images = images.into_iter().map(|bytes| picture::of_bytes(bytes.as_ref()));
+        let parts = images.chain([picture::text_part(&text.into())]).collect();
+        Self { role: role.into(), content: Some(Content::Parts(parts)), ..Self::default() }
+    }
+
+    /// The parts of the content that are pictures.
+    pub fn images(&self) -> impl Iterator<Item = &Map<String, Value>> {
+        let parts = match &self.content {
+            Some(Content::Parts(parts)) => parts.as_slice(),
+            _ => &[],
+        };
+        parts.iter().filter(|part| picture::is_image(part))
     }
 
     /// A message with a text.
@@ -260,10 +287,7 @@ fn content(value: Value) -> Result<Content, Error> {
         Value::Array(parts) => {
             let part = |part| match part {
                 Value::Object(part) => Ok(part),
-                Value::String(text) => {
-                    let entries = [("type", "text".into()), ("text", Value::String(text))];
-                    Ok(entries.map(|(key, value)| (key.to_owned(), value)).into_iter().collect())
-                }
+                Value::String(text) => Ok(picture::text_part(&text)),
                 _ => Err(invalid("a part of a message's content is not an object")),
             };
             Ok(Content::Parts(parts.into_iter().map(part).collect::<Result<_, _>>()?))

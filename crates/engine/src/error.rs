@@ -53,6 +53,10 @@ pub enum Error {
         file: String,
     },
 
+    /// A prompt has pictures, but the model has no encoder of pictures.
+    #[error("{}", crate::chat::NO_VISION)]
+    NoVision,
+
     /// A load option is out of its range.
     #[error("load option '{option}' is {found}, expected {expected}")]
     Option {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::probe::Capabilities;
-use super::{Chat, marks};
+use super::{Chat, marks, pictures};
 use crate::{Content, Error, Message};
 
 /// The JSON of the messages of a chat, as they are or adapted to a template. Arguments of a tool
@@ -74,8 +74,12 @@ fn content(message: &Message, role: &str, to: Option<Capabilities>) -> Option<Va
     let given = || match own {
         None => None,
         Some(Content::Text(text)) => Some(Value::from(text.as_str())),
-        Some(Content::Parts(parts)) => Some(parts.iter().cloned().map(Value::Object).collect()),
+        Some(Content::Parts(parts)) => Some(pictures::contents(parts)),
     };
+    // the template's own parts, or marks later
+    if message.images().next().is_some() {
+        return given();
+    }
     let Some(to) = to else { return given() };
     let form = to.form(role);
     let text = match own {

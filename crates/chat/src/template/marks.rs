@@ -13,6 +13,7 @@
 //! two results do not have the same control tokens in the same order, the second is used.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 use minijinja::State;
@@ -62,6 +63,12 @@ impl Controls {
         &self.texts
     }
 
+    /// The places of a control token in a text.
+    pub(super) fn find(&self, text: &str, token: &str) -> Vec<Range<usize>> {
+        let found = self.exact.find_iter(text);
+        found.map(|m| m.range()).filter(|range| &text[range.clone()] == token).collect()
+    }
+
     /// The control tokens of a text, in its order.
     fn sequence<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> Vec<usize> {
         let find = |text: &'t str| self.exact.find_iter(text).map(|m| m.pattern().as_usize());
@@ -95,6 +102,8 @@ pub(super) struct Marks {
     close: char,
     /// After the text of the message that is to be continued.
     pub(super) resume: char,
+    /// In place of a picture that the template does not write.
+    pub(super) image: char,
     /// First characters of control tokens and what replaces them in the second rendering.
     twins: Vec<(char, char)>,
 }
@@ -111,6 +120,7 @@ impl Marks {
             open: next()?,
             close: next()?,
             resume: next()?,
+            image: next()?,
             twins: controls
                 .firsts
                 .iter()
@@ -121,7 +131,7 @@ impl Marks {
 
     /// The value of [`VARIABLE`].
     pub(super) fn variable(&self) -> String {
-        String::from_iter([self.open, self.close, self.resume])
+        String::from_iter([self.open, self.close, self.resume, self.image])
     }
 
     /// A text with marks around its control tokens.
@@ -179,7 +189,7 @@ impl Marks {
         let mut opened = false;
         let mut rest = marked;
         loop {
-            let at = rest.find([self.open, self.close]);
+            let at = rest.find([self.open, self.close, self.image]);
             let piece = &rest[..at.unwrap_or(rest.len())];
             let mark = rest[piece.len()..].chars().next();
             let whole = |m: aho_corasick::Match| m.range() == (0..piece.len());
@@ -187,9 +197,12 @@ impl Marks {
                 && mark == Some(self.close)
                 && controls.any_case.find(piece).is_some_and(whole);
             if !piece.is_empty() {
-                segments.push(Segment { text: piece.to_owned(), control_tokens: !is_marked });
+                segments.push(Segment::text(piece, !is_marked));
             }
             let Some(mark) = mark else { return segments };
+            if mark == self.image {
+                segments.push(Segment { image: Some(0), ..Segment::text("", true) });
+            }
             opened = mark == self.open;
             rest = &rest[piece.len() + mark.len_utf8()..];
         }
@@ -202,6 +215,13 @@ impl Marks {
         // The end of a message's control token, in bytes of `text`.
         let mut chars = twinned.char_indices();
         while let Some((at, c)) = chars.next() {
+            if c == self.image {
+                if !text.is_empty() {
+                    segments.push(Segment::text(std::mem::take(&mut text), true));
+                }
+                segments.push(Segment { image: Some(0), ..Segment::text("", true) });
+                continue;
+            }
             let Some(&(first, _)) = self.twins.iter().find(|(_, twin)| *twin == c) else {
                 text.push(c);
                 continue;
@@ -216,19 +236,18 @@ impl Marks {
                 None => text.push(first),
                 Some(found) => {
                     if !text.is_empty() {
-                        let text = std::mem::take(&mut text);
-                        segments.push(Segment { text, control_tokens: true });
+                        segments.push(Segment::text(std::mem::take(&mut text), true));
                     }
                     let token = from_here[found.range()].to_owned();
                     for _ in token.chars().skip(1) {
                         chars.next();
                     }
-                    segments.push(Segment { text: token, control_tokens: false });
+                    segments.push(Segment::text(token, false));
                 }
             }
         }
         if !text.is_empty() {
-            segments.push(Segment { text, control_tokens: true });
+            segments.push(Segment::text(text, true));
         }
         segments
     }

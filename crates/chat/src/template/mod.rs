@@ -18,6 +18,7 @@ mod marks;
 mod methods;
 mod numbers;
 mod operators;
+mod pictures;
 mod probe;
 mod render;
 mod rewrite;

@@ -19,6 +19,10 @@ pub struct Capabilities {
     pub text_content: bool,
     /// Content of the user as a list of parts, with the prompt that a string has.
     pub part_content: bool,
+    /// Pictures in messages of the user: their placeholder is in the prompt.
+    pub images: bool,
+    /// Pictures in results of tools.
+    pub(super) tool_images: bool,
     /// System messages.
     pub system: bool,
     /// Several system messages at the beginning.
@@ -61,8 +65,18 @@ impl Capabilities {
         self.forms[at]
     }
 
-    /// Probes a template. `names` tells whether its source has a role in quotation marks.
-    pub(super) fn detect(render: &Render<'_>, names: &dyn Fn(&str) -> bool) -> Self {
+    /// Whether the template writes the pictures of a role.
+    pub(super) fn writes_images(&self, role: &str) -> bool {
+        if role == "tool" { self.tool_images } else { self.images }
+    }
+
+    /// Probes a template. `names` tells whether its source has a role in quotation marks. `image`
+    /// is the placeholder of a picture.
+    pub(super) fn detect(
+        render: &Render<'_>,
+        names: &dyn Fn(&str) -> bool,
+        image: Option<&str>,
+    ) -> Self {
         let with = |messages: Value| render(json!({"messages": messages, "tools": null}));
         let of_user = form(&|content| with(json!([{"role": "user", "content": content}])));
         let say = |text: &str| match of_user.text || !of_user.parts {
@@ -123,7 +137,18 @@ impl Capabilities {
                 _ => with(json!([{"role": role, "content": content}, user])),
             })
         });
+        let shows = |render: &dyn Fn(Value) -> Option<String>| {
+            let Some(image) = image else { return false };
+            let text = json!({"type": "text", "text": WORD});
+            let (with, without) = (json!([{"type": "image"}, text]), json!([text]));
+            let count = |text: &String| text.matches(image).count();
+            let without = render(without).as_ref().map_or(0, count);
+            let with = render(with).filter(|text| text.contains(WORD));
+            with.as_ref().map(count) == Some(without + 1)
+        };
         Self {
+            images: shows(&|content| with(json!([{"role": "user", "content": content}]))),
+            tool_images: shows(&called),
             text_content: forms[2].text,
             part_content: forms[2].parts,
             system,

@@ -15,7 +15,7 @@ use super::environment::{self, Raised};
 use super::marks::{self, Controls, Marks};
 use super::probe::Capabilities;
 use super::segment::Prompt;
-use super::{Chat, Clock, adapt, failure, generation, json, rewrite, sharing};
+use super::{Chat, Clock, adapt, failure, generation, json, pictures, rewrite, sharing};
 use crate::Error;
 
 /// The roles that a template may join to a control token, such as `<|user|>`.
@@ -48,6 +48,9 @@ const CHANGES: &[&[Change]] = &[
     &[adapt::wrap_arguments, adapt::number_calls, adapt::join_systems, adapt::join_turns],
     &[adapt::wrap_arguments, adapt::number_calls, adapt::merge_system, adapt::join_turns],
 ];
+
+/// The refusal of pictures.
+const NO_IMAGES: &str = "the chat has a picture, but the model takes no pictures, expected text";
 
 /// The name of the template in its environment.
 const NAME: &str = "chat";
@@ -111,6 +114,8 @@ pub struct Template {
     /// Special tokens by their variables, such as `bos_token`.
     tokens: Map<String, Value>,
     controls: Controls,
+    /// The placeholder of a picture.
+    image: Option<String>,
     limits: Limits,
     capabilities: OnceLock<Capabilities>,
 }
@@ -144,6 +149,7 @@ impl Template {
             environment,
             tokens: Map::new(),
             controls: Controls::new([])?,
+            image: None,
             limits,
             capabilities: OnceLock::new(),
         })
@@ -161,8 +167,27 @@ impl Template {
     /// # Errors
     /// If they are too many to be searched for.
     pub fn controls(mut self, texts: impl IntoIterator<Item = String>) -> Result<Self, Error> {
-        self.controls = Controls::new(texts)?;
+        self.controls = Controls::new(texts.into_iter().chain(self.image.clone()))?;
         Ok(self)
+    }
+
+    /// Names the text that stands for a picture in prompts, such as `<start_of_image>`: the model
+    /// takes pictures. Without it, chats with pictures are refused.
+    ///
+    /// # Errors
+    /// If the text is blank.
+    pub fn image(mut self, placeholder: &str) -> Result<Self, Error> {
+        if placeholder.trim().is_empty() {
+            return Err(Error::Invalid("the placeholder of pictures is blank".into()));
+        }
+        self.image = Some(placeholder.to_owned());
+        let texts = self.controls.texts().to_vec();
+        self.controls(texts)
+    }
+
+    /// Whether the model takes pictures.
+    pub fn takes_images(&self) -> bool {
+        self.image.is_some()
     }
 
     /// The source of the template.
@@ -196,7 +221,7 @@ impl Template {
             }
             self.run(&all).ok()
         };
-        Capabilities::detect(&render, &|word| self.names(word))
+        Capabilities::detect(&render, &|word| self.names(word), self.image.as_deref())
     }
 
     /// Renders a chat.
@@ -214,8 +239,18 @@ impl Template {
             false => adapt::merge_system(&messages),
         });
         messages = changed.unwrap_or(messages);
+        let is_refused =
+            |result: &_| matches!(result, Err(Error::Raised(_) | Error::Failed { .. }));
+        if to.is_some_and(|to| !to.tool_images)
+            && let Some(moved) = pictures::move_results(&messages)
+        {
+            let result = self.render_messages(chat, moved);
+            if !is_refused(&result) {
+                return result;
+            }
+        }
         let result = self.render_messages(chat, messages.clone());
-        if !chat.adapt || !matches!(&result, Err(Error::Raised(_) | Error::Failed { .. })) {
+        if !chat.adapt || !is_refused(&result) {
             return result;
         }
         for changes in CHANGES {
@@ -243,6 +278,9 @@ impl Template {
         }
         if let Some(name) = chat.kwargs.keys().find(|name| name.starts_with(rewrite::PREFIX)) {
             return Err(Error::Invalid(format!("the variable {name:?} is reserved")));
+        }
+        if chat.count_images()? > 0 && self.image.is_none() {
+            return Err(Error::Invalid(NO_IMAGES.into()));
         }
         for (i, role) in chat.messages.iter().map(|message| message.role.as_str()).enumerate() {
             if !self.allows_role(role, chat.adapt) {
@@ -278,6 +316,10 @@ impl Template {
     fn render_messages(&self, chat: &Chat, mut messages: Vec<Value>) -> Result<Prompt, Error> {
         let inputs = Inputs { chat, controls: &self.controls };
         let marks = Marks::choose(&inputs.private_use(&messages, &self.source), &self.controls)?;
+        let count = chat.count_images()?;
+        if count > 0 && chat.adapt {
+            pictures::mark(&mut messages, marks.image, self.capabilities());
+        }
         if chat.continue_final_message {
             adapt::mark_end(&mut messages, marks.resume)?;
         }
@@ -298,7 +340,13 @@ impl Template {
                     .unwrap_or_else(|| marks.split_twinned(&twinned, &self.controls)),
             ),
         };
-        Ok(Prompt { segments: segments.unwrap_or_default() })
+        let segments = segments.unwrap_or_default();
+        match &self.image {
+            Some(image) if count > 0 => {
+                Ok(Prompt { segments: pictures::place(segments, &self.controls, image, count)? })
+            }
+            _ => Ok(Prompt { segments }),
+        }
     }
 
     /// The variables of a rendering, with `change` applied to all texts of the chat.

@@ -8,5 +8,6 @@ mod adapted;
 mod environment;
 mod exceptions;
 mod hostile;
+mod pictures;
 mod sharing;
 mod vectors;

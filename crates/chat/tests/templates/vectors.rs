@@ -11,7 +11,7 @@ use crate::exceptions::EXCEPTIONS;
 /// 2024-07-26 12:00 UTC, the clock of the data.
 const NOW: Clock = Clock::Fixed(1_721_995_200);
 
-fn read(file: &str) -> Option<String> {
+pub(super) fn read(file: &str) -> Option<String> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(file);
     match std::fs::read_to_string(&path) {
         Ok(text) => Some(text),

@@ -1,6 +1,9 @@
 //! The prompt of a generated text.
 
+use std::sync::Arc;
+
 use pelton_chat::Segment;
+use pelton_image::Picture;
 
 /// The text before the one that is generated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +14,12 @@ pub enum Prompt {
     Text(String),
     /// The text of a rendered chat, to which nothing is added. Special tokens count as such only
     /// in the segments that say so: the others are text that a message contains.
-    Segments(Vec<Segment>),
+    Segments {
+        /// The text.
+        segments: Vec<Segment>,
+        /// The pictures, by the numbers in the segments.
+        images: Vec<Arc<Picture>>,
+    },
     /// Token ids, used as they are.
     Tokens(Vec<u32>),
 }
@@ -28,9 +36,13 @@ impl From<String> for Prompt {
     }
 }
 
-impl From<pelton_chat::Prompt> for Prompt {
-    fn from(rendered: pelton_chat::Prompt) -> Self {
-        Self::Segments(rendered.segments)
+impl Prompt {
+    /// The pictures.
+    pub fn images(&self) -> &[Arc<Picture>] {
+        match self {
+            Self::Segments { images, .. } => images,
+            _ => &[],
+        }
     }
 }
 

@@ -2,7 +2,11 @@
 
 use std::borrow::Cow;
 
-use pelton_chat::{Capabilities, Chat, Content, Message};
+use pelton_chat::{Capabilities, Chat, Content, Message, is_image, text_part};
+use serde_json::{Map, Value};
+
+/// A part of a message.
+type Part = Map<String, Value>;
 
 /// A chat for a template that does not write tools, or calls. The system message lists the tools
 /// and explains the calls of the Hermes models. Earlier calls are part of the text of their
@@ -42,16 +46,17 @@ fn write_calls(chat: &mut Chat) {
     let mut messages: Vec<Message> = Vec::with_capacity(chat.messages.len() + 1);
     for mut message in std::mem::take(&mut chat.messages) {
         if message.role == "tool" {
-            let result = message.text().unwrap_or_default();
+            let (images, result) = split(&message);
             let result = format!("<tool_response>\n{result}\n</tool_response>");
             // the results of several calls are one turn
-            match messages.last_mut().filter(|last| last.extra.contains_key(RESULT)) {
-                Some(last) => append(last, &result),
-                None => {
-                    let mut turn = Message::new("user", result);
-                    turn.extra.insert(RESULT.to_owned(), true.into());
-                    messages.push(turn);
-                }
+            if messages.last().is_none_or(|last| !last.extra.contains_key(RESULT)) {
+                let mut turn = Message::new("user", "");
+                turn.extra.insert(RESULT.to_owned(), true.into());
+                messages.push(turn);
+            }
+            if let Some(turn) = messages.last_mut() {
+                append(turn, &result);
+                show(turn, images);
             }
             continue;
         }
@@ -71,8 +76,41 @@ fn write_calls(chat: &mut Chat) {
 /// The key of messages that are made from results, while they are made.
 const RESULT: &str = "pelton_tool_result";
 
-/// Adds a line to the text of a message.
+/// The pictures of a result, and its text.
+fn split(message: &Message) -> (Vec<Part>, String) {
+    let images = message.images().cloned().collect();
+    let texts = match &message.content {
+        Some(Content::Parts(parts)) => {
+            let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        _ => message.text().unwrap_or_default(),
+    };
+    (images, texts)
+}
+
+/// Adds pictures to a message.
+fn show(message: &mut Message, images: Vec<Part>) {
+    if images.is_empty() {
+        return;
+    }
+    let mut parts = match message.content.take() {
+        Some(Content::Parts(parts)) => parts,
+        Some(Content::Text(text)) => vec![text_part(&text)],
+        None => Vec::new(),
+    };
+    parts.extend(images);
+    message.content = Some(Content::Parts(parts));
+}
+
+/// Adds a line to the text of a message, or after its pictures.
 fn append(message: &mut Message, line: &str) {
+    if let Some(Content::Parts(parts)) = &mut message.content
+        && parts.iter().any(is_image)
+    {
+        parts.push(text_part(line));
+        return;
+    }
     let text = match message.text().filter(|text| !text.is_empty()) {
         Some(text) => format!("{text}\n{line}"),
         None => line.trim_start().to_owned(),

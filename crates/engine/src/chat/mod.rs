@@ -33,6 +33,7 @@ mod ids;
 mod lark;
 mod notation;
 mod options;
+mod pictures;
 mod prompt;
 mod raw;
 mod reply;
@@ -42,9 +43,11 @@ mod template;
 pub use ids::call_id;
 pub use options::ChatOptions;
 pub use pelton_chat::{
-    Call, Capabilities, Chat, Clock, Content, Error, Event, Format, Limits, Message, Parser, Reply,
-    Rule, Segment, Template, ToolCall, ToolGrammar, is_tool_name,
+    Call, Capabilities, Chat, Clock, Content, Error, Event, Format, IMAGE_BYTES_MAX, IMAGES_MAX,
+    Limits, Message, Parser, Reply, Rule, Segment, Template, ToolCall, ToolGrammar, image_part,
+    image_source, is_image, is_tool_name, text_part,
 };
+pub(crate) use pictures::NO_VISION;
 pub use prompt::{AnswerStart, CallConstraint, ChatPrompt, ToolChoice};
 pub use reply::ReplyParser;
 pub use stream::ChatStream;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pelton_chat::{Error, Format, Parser, Rule, Segment, ToolGrammar};
 use pelton_constraint::Constraint;
+use pelton_image::Picture;
 use pelton_tokenizer::Tokenizer;
 use serde_json::{Value, json};
 
@@ -92,6 +93,7 @@ pub(super) struct Parsing {
 impl ChatPrompt {
     pub(super) fn new(
         segments: Vec<Segment>,
+        images: Vec<Arc<Picture>>,
         calls: Option<CallConstraint>,
         mut parsing: Parsing,
     ) -> Self {
@@ -101,13 +103,13 @@ impl ChatPrompt {
             None => parsing.format.is_reasoning(&text),
         };
         let start = start(&text, &parsing);
-        Self { prompt: Prompt::Segments(segments), start, calls, text, parsing }
+        Self { prompt: Prompt::Segments { segments, images }, start, calls, text, parsing }
     }
 
-    /// The parts of the text, of which some may have control tokens.
+    /// The parts of the text, of which some may have control tokens, and the places of pictures.
     pub fn segments(&self) -> &[Segment] {
         match &self.prompt {
-            Prompt::Segments(segments) => segments,
+            Prompt::Segments { segments, .. } => segments,
             _ => &[],
         }
     }

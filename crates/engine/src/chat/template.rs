@@ -8,6 +8,7 @@ use pelton_tokenizer::{Special, TokenType, Tokenizer};
 use serde_json::Value;
 
 use super::explain::explained;
+use super::pictures::{self, NO_VISION};
 use super::prompt::{CallConstraint, ChatPrompt, Parsing, ToolChoice};
 
 /// The chat template of a model: it renders messages, and knows how the model writes reasoning and
@@ -73,6 +74,22 @@ impl ChatTemplate {
         self
     }
 
+    /// Names the text that stands for a picture in the template's prompts: the model takes
+    /// pictures.
+    ///
+    /// # Errors
+    ///
+    /// If the text is blank.
+    pub fn with_images(mut self, placeholder: &str) -> Result<Self, pelton_chat::Error> {
+        self.template = self.template.image(placeholder)?;
+        Ok(self)
+    }
+
+    /// Whether the model takes pictures.
+    pub fn takes_images(&self) -> bool {
+        self.template.takes_images()
+    }
+
     /// The format of reasoning and tool calls.
     pub fn output_format(&self) -> &'static Format {
         self.format
@@ -101,13 +118,14 @@ impl ChatTemplate {
         self.prompt_with(chat, &ToolChoice::Auto, true)
     }
 
-    /// Renders a chat. `parallel` allows several calls in one answer, which ends
-    /// with the first without.
+    /// Renders a chat, and decodes its pictures. `parallel` allows several calls in one answer,
+    /// which ends with the first without.
     ///
     /// # Errors
     ///
     /// If a message or a tool is not valid, or the choice names an unknown tool or demands calls of
-    /// a format that has none. Also if the template refuses the chat, fails or exceeds its limits.
+    /// a format that has none. Also if the template refuses the chat, fails or exceeds its limits,
+    /// and if a picture cannot be decoded or the model takes none.
     pub fn prompt_with(
         &self,
         chat: &Chat,
@@ -115,6 +133,9 @@ impl ChatTemplate {
         parallel: bool,
     ) -> Result<ChatPrompt, pelton_chat::Error> {
         check_tools(&chat.tools)?;
+        if !self.takes_images() && chat.messages.iter().any(|one| one.images().next().is_some()) {
+            return Err(invalid(NO_VISION.to_owned()));
+        }
         let mut shown = Cow::Borrowed(chat);
         if *choice == ToolChoice::None && !chat.tools.is_empty() {
             shown.to_mut().tools.clear();
@@ -123,6 +144,7 @@ impl ChatTemplate {
             shown = explained(shown, self.template.capabilities());
         }
         let rendered = self.template.render(&shown)?;
+        let images = pictures::decode(chat)?;
         let calls = self.constraint(&chat.tools, choice, parallel)?;
         let tools = match choice {
             ToolChoice::None => Vec::new(),
@@ -136,7 +158,7 @@ impl ChatTemplate {
         let thinks = self.thinks(chat);
         let parsing =
             Parsing { tokenizer, format, tools, parallel, continued, in_reasoning: false, thinks };
-        Ok(ChatPrompt::new(rendered.segments, calls, parsing))
+        Ok(ChatPrompt::new(rendered.segments, images, calls, parsing))
     }
 
     /// Whether the model may begin an answer with reasoning that the prompt has not begun: the

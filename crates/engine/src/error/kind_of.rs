@@ -27,6 +27,7 @@ impl Error {
             Self::Tokenizer(error) => of_tokenizer(error),
             Self::EffortTable { .. } | Self::Draft { .. } => ErrorKind::InvalidModel,
             Self::NoChatTemplate { .. }
+            | Self::NoVision
             | Self::NoVocabulary { .. }
             | Self::Output { .. }
             | Self::Labels { .. }

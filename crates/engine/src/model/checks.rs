@@ -51,12 +51,15 @@ impl Model {
     pub(super) fn tokens(&self, prompt: &Prompt) -> Result<Vec<u32>, Error> {
         self.check_bytes(match prompt {
             Prompt::Text(text) => text.len(),
-            Prompt::Segments(segments) => segments.iter().map(|one| one.text.len()).sum(),
+            Prompt::Segments { segments, .. } => segments.iter().map(|one| one.text.len()).sum(),
             Prompt::Tokens(_) => 0,
         })?;
         match prompt {
             Prompt::Text(text) => Ok(self.tokenizer()?.encode_prompt(text)?),
-            Prompt::Segments(segments) => Ok(chat::encode(self.tokenizer()?, segments)?),
+            Prompt::Segments { segments, .. } if segments.iter().any(|one| one.image.is_some()) => {
+                Err(Error::NoVision)
+            }
+            Prompt::Segments { segments, .. } => Ok(chat::encode(self.tokenizer()?, segments)?),
             Prompt::Tokens(tokens) => Ok(tokens.clone()),
         }
     }

@@ -45,7 +45,7 @@ pub(super) async fn render_chat(
 ) -> Result<Answer<Value>, ApiError> {
     let model = fields.string("model")?;
     let lease = app.registry.lease_or_first(model.as_deref()).await?;
-    let request = chat::take(&app, &mut fields)?;
+    let mut request = chat::take(&app, &mut fields)?;
     fields.finish(&[extras::ANY, extras::TEXT, extras::STREAM])?;
     generate::blocking(move || {
         let tokens = lease.encode(&request.render(&lease)?.prompt)?;

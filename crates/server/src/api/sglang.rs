@@ -12,6 +12,7 @@ use crate::{
     error::{ApiError, Shape},
     generate::{self, Batch, Context, End, Options, Output, TokenRun},
     input::{Fields, extras, parse},
+    models::Encoded,
     wire::{Broken, Format, Frames, grow, new_id, respond},
 };
 
@@ -148,8 +149,8 @@ pub(super) async fn generate(
     let context = app.context(lease, &caller, None);
     let (started, compiles) = (context.clone(), options.compiles());
     let (texts, batch) = generate::starting(compiles, move || {
-        let tokens = prompts.iter().map(|prompt| started.lease.encode(prompt));
-        let tokens: Vec<Vec<u32>> = tokens.collect::<Result<_, _>>()?;
+        let tokens = prompts.iter().map(|prompt| Ok(started.lease.encode(prompt)?.into()));
+        let tokens: Vec<Encoded> = tokens.collect::<Result<_, ApiError>>()?;
         let mut batch = Batch::new(count, compiles, move |index| {
             let text = generate::constrain(options.of_text(index % n, &started), &options.output);
             Ok((index, TokenRun::start(&started, &tokens[index / n], &text)?))

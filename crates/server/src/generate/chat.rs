@@ -12,6 +12,7 @@ use super::{
     batch::Batch,
     constraint::constrain_chat,
     options::{Options, Output},
+    pictures,
     reply::ReplyRun,
     tokens::{Context, TokenRun},
 };
@@ -149,7 +150,10 @@ impl ChatRequest {
     }
 
     /// Renders the chat. Blocks for as long as that takes.
-    pub(crate) fn render(&self, served: &Served) -> Result<ChatPrompt, ApiError> {
+    pub(crate) fn render(&mut self, served: &Served) -> Result<ChatPrompt, ApiError> {
+        if !served.takes_images() {
+            pictures::leave_out(&mut self.chat)?;
+        }
         served.render(&self.chat, &self.tool_choice, self.parallel)
     }
 
@@ -169,15 +173,21 @@ impl ChatRequest {
         if context.log_prompts {
             tracing::debug!(prompt = prompt.text(), "a chat is rendered");
         }
-        let mut tokens = std::mem::take(&mut self.before);
-        tokens.extend(context.lease.encode(&prompt.prompt)?);
+        let mut encoded = context.lease.encoded(&prompt.prompt)?;
+        let mut before = std::mem::take(&mut self.before);
+        if !before.is_empty() && encoded.pictured.is_some() {
+            let message = "context is there and the chat has a picture, expected one of them";
+            return Err(ApiError::field("context", message));
+        }
+        before.append(&mut encoded.tokens);
+        encoded.tokens = before;
         let (count, compiles, context) = (self.n, self.compiles(), context.clone());
         let mut batch = Batch::new(count, compiles, move |i| {
             let options = self.options.of_text(i, &context);
             let options = constrain_chat(options, &prompt, &self.options.output)?;
-            let run = TokenRun::start(&context, &tokens, &options);
+            let run = TokenRun::start(&context, &encoded, &options);
             let run = run.map_err(|error| self.refused(error, &context))?;
-            Ok(ReplyRun::new(run, prompt.parser(), tokens.clone()))
+            Ok(ReplyRun::new(run, prompt.parser(), encoded.clone()))
         });
         Ok((batch.submit()?, batch))
     }

@@ -1,13 +1,14 @@
 //! Messages from the JSON of chat APIs.
 
-use pelton::chat::{Content, Error, Message};
+use pelton::chat::{Content, Error, Message, is_image};
 use serde_json::Value;
 
-use super::known::check_message;
+use super::{known::check_message, pictures::image};
 use crate::{error::ApiError, input::kind as kind_of};
 
-/// Messages from the JSON of chat APIs. A part that is no text becomes a placeholder; in the newest
-/// message, if that is the user's, it is refused. One of an unknown type is refused everywhere.
+/// Messages from the JSON of chat APIs. Pictures of the user and of tools stay. Another part that is
+/// no text becomes a placeholder; in the newest message, if that is the user's, it is refused. One
+/// of an unknown type is refused everywhere.
 pub(crate) fn messages(list: Vec<Value>, path: &str) -> Result<Vec<Message>, ApiError> {
     let count = list.len();
     let one = |(i, value)| message(value, &format!("{path}[{i}]"), i + 1 == count);
@@ -21,16 +22,15 @@ pub(crate) fn message(value: Value, path: &str, is_newest: bool) -> Result<Messa
         let message = format!("{path}: {error}");
         ApiError::field(path, message)
     })?;
-    let refuses = is_newest && message.role == "user";
     if let Some(content) = &mut message.content {
-        check_parts(content, path, refuses)?;
+        check_parts(content, path, &message.role, is_newest)?;
     }
     Ok(message)
 }
 
 /// The text in place of a part that is no text.
 pub(crate) fn placeholder(kind: &str) -> String {
-    format!("[{kind}: left out, this model reads text only]")
+    format!("[{kind}: left out, this model does not read it]")
 }
 
 /// The types of parts that are no text, in all APIs: pictures, sounds, files, and what agents send
@@ -80,13 +80,20 @@ pub(crate) fn left_out(path: &str, kind: &str) -> Result<String, ApiError> {
 
 /// The refusal of a part that is no text.
 pub(crate) fn no_text(path: &str, kind: &str) -> ApiError {
-    let message = format!("{path}.type is {kind:?}, expected text: the model reads text only");
+    let message = format!("{path}.type is {kind:?}, expected text or a picture");
     ApiError::field(path, message)
 }
 
-/// Makes all parts of a content `{"type": "text", "text": …}`.
-fn check_parts(content: &mut Content, path: &str, refuses: bool) -> Result<(), ApiError> {
+/// Makes all parts of a content `{"type": "text", "text": …}`, or pictures in OpenAI's form.
+/// Pictures of the system and of the assistant become placeholders.
+fn check_parts(
+    content: &mut Content,
+    path: &str,
+    role: &str,
+    is_newest: bool,
+) -> Result<(), ApiError> {
     let Content::Parts(parts) = content else { return Ok(()) };
+    let is_user = !matches!(role, "system" | "developer" | "assistant");
     for (i, part) in parts.iter_mut().enumerate() {
         let path = format!("{path}.content[{i}]");
         let kind = match part.get("type") {
@@ -100,7 +107,11 @@ fn check_parts(content: &mut Content, path: &str, refuses: bool) -> Result<(), A
         let text = match kind.as_str() {
             "text" | "input_text" | "output_text" => part.get("text").cloned(),
             "refusal" => part.get("refusal").cloned(),
-            _ if refuses => return Err(no_text(&path, &kind)),
+            _ if is_user && is_image(part) => {
+                *part = image(std::mem::take(part), &path)?;
+                continue;
+            }
+            _ if is_newest && role == "user" => return Err(no_text(&path, &kind)),
             _ => Some(left_out(&path, &kind)?.into()),
         };
         let Some(text @ Value::String(_)) = text else {
@@ -143,13 +154,14 @@ mod tests {
             let error = messages(bad.as_array().unwrap().clone(), "messages").unwrap_err();
             assert_eq!(error.param.as_deref(), Some(param));
         }
-        // an image that a user has sent before, or that a tool has answered, does not end a
-        // conversation
-        let image = json!([{"type": "image_url", "image_url": {"url": "data:,"}}]);
-        let shown = json!([{"role": "user", "content": image}, {"role": "tool", "content": image}]);
-        for message in messages(shown.as_array().unwrap().clone(), "messages").unwrap() {
-            let text = message.text().unwrap();
-            assert_eq!(text, "[image_url: left out, this model reads text only]");
+        // pictures of the user and of tools stay, others do not end a conversation
+        let image = json!([{"type": "input_image", "image_url": "AAAA", "detail": "low"}]);
+        let all = ["user", "tool", "assistant"].map(|role| json!({"role": role, "content": image}));
+        let [user, tool, own] = messages(all.to_vec(), "messages").unwrap().try_into().unwrap();
+        for message in [user, tool] {
+            let part = message.images().next().unwrap();
+            assert_eq!(json!(part), json!({"type": "image_url", "image_url": {"url": "AAAA"}}));
         }
+        assert_eq!(own.text().unwrap(), "[input_image: left out, this model does not read it]");
     }
 }

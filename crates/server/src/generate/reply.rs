@@ -8,7 +8,7 @@ use pelton::{
 };
 
 use super::tokens::{End, TokenRun};
-use crate::error::ApiError;
+use crate::{error::ApiError, models::Encoded};
 
 /// A token with its log-probabilities.
 #[derive(Clone, Debug)]
@@ -39,17 +39,20 @@ pub(crate) struct ReplyRun {
     pub(crate) called: bool,
     /// The tokens of the prompt of a chat and of the reply so far; empty for a text.
     pub(crate) tokens: Vec<u32>,
+    /// Whether the prompt has pictures, which the tokens do not show.
+    pub(crate) has_pictures: bool,
 }
 
 impl ReplyRun {
-    pub(crate) fn new(run: TokenRun, parser: ReplyParser, tokens: Vec<u32>) -> Self {
-        Self { parser: Some(parser), tokens, ..Self::text(run) }
+    pub(crate) fn new(run: TokenRun, parser: ReplyParser, prompt: Encoded) -> Self {
+        let has_pictures = prompt.pictured.is_some();
+        Self { parser: Some(parser), tokens: prompt.tokens, has_pictures, ..Self::text(run) }
     }
 
     /// The text after a prompt as it is.
     pub(crate) fn text(run: TokenRun) -> Self {
         let (pieces, tokens) = (VecDeque::new(), Vec::new());
-        Self { run, parser: None, pieces, ended: false, called: false, tokens }
+        Self { run, parser: None, pieces, ended: false, called: false, tokens, has_pictures: false }
     }
 
     /// The tokenizer of the model.

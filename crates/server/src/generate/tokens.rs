@@ -15,7 +15,7 @@ use pelton::{FinishReason, GenerateOptions, PromptToken, Stats, Token, Tokenizer
 use crate::{
     error::ApiError,
     metrics::{LoraUse, ModelMetrics, Outcome},
-    models::{Lease, Run},
+    models::{Encoded, Lease, Run},
 };
 
 /// The time within which tokens are taken together, after a task was woken for a token. A thread
@@ -70,7 +70,7 @@ impl TokenRun {
     /// Submits a request.
     pub(crate) fn start(
         context: &Context,
-        prompt: &[u32],
+        prompt: &Encoded,
         options: &GenerateOptions,
     ) -> Result<Self, ApiError> {
         let stops = options.stop.clone();

@@ -204,6 +204,9 @@ pub(crate) const MESSAGE: &[&str] = &[
 pub(crate) const PART: &[&str] =
     &["annotations", "cache_control", "citations", "id", "logprobs", "prompt_cache_breakpoint"];
 
+/// Fields of a picture in a message.
+pub(crate) const IMAGE: &[&str] = &["format", "uuid"];
+
 /// Fields of a tool and of the function in it. Templates print them.
 pub(crate) const TOOL: &[&str] = &[
     "allowed_callers",

@@ -1,6 +1,7 @@
 //! The models of the server: by name, loaded and unloaded at run time.
 
 mod balance;
+mod encoded;
 mod entry;
 mod file;
 mod listener;
@@ -12,6 +13,7 @@ mod sleep;
 mod turns;
 
 pub(crate) use balance::{Place, REPLICAS_MAX};
+pub(crate) use encoded::Encoded;
 pub(crate) use entry::{Entry, Keep, Lease};
 pub(crate) use file::ModelFile;
 pub(crate) use load::Engines;

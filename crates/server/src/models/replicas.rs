@@ -8,8 +8,9 @@ use std::{
 };
 
 use futures_core::Stream;
-use pelton::{AsyncTokenStream, EffortUse, Error, GenerateOptions, Model, Prompt, Status, Token};
+use pelton::{AsyncTokenStream, EffortUse, Error, GenerateOptions, Model, Status, Token};
 
+use super::Encoded;
 use super::balance::{self, Balance, Place, Prefix, Set};
 
 /// The replicas of a model, of which a single one is the usual case. Clones are handles of the
@@ -36,7 +37,7 @@ pub(crate) struct Run {
     stream: AsyncTokenStream,
     place: Place,
     /// The prompt and the options, until the first token.
-    again: Option<(Vec<u32>, GenerateOptions)>,
+    again: Option<(Encoded, GenerateOptions)>,
 }
 
 impl Replicas {
@@ -97,25 +98,25 @@ impl Replicas {
     /// # Errors
     ///
     /// As [`Model::stream`].
-    pub(crate) fn stream(&self, tokens: &[u32], options: &GenerateOptions) -> Result<Run, Error> {
-        let (stream, place) = self.submit_text(tokens, options)?;
+    pub(crate) fn stream(&self, prompt: &Encoded, options: &GenerateOptions) -> Result<Run, Error> {
+        let (stream, place) = self.submit_text(prompt, options)?;
         // a constraint takes long to compile, and a task that waits for tokens must not do that
         let moves = self.count() > 1 && options.constraint.is_none();
-        let again = moves.then(|| (tokens.to_vec(), options.clone()));
+        let again = moves.then(|| (prompt.clone(), options.clone()));
         Ok(Run { replicas: self.clone(), stream, place, again })
     }
 
     fn submit_text(
         &self,
-        tokens: &[u32],
+        prompt: &Encoded,
         options: &GenerateOptions,
     ) -> Result<(AsyncTokenStream, Place), Error> {
         let loras = options.loras.as_ref().map(|loras| {
             loras.iter().map(|lora| (lora.name.as_str(), lora.scale.to_bits())).collect::<Vec<_>>()
         });
-        let prefix = self.balance.prefix((options.cache_salt, loras), tokens);
+        let prefix = self.balance.prefix((options.cache_salt, loras), &prompt.tokens);
         self.submit_at(&prefix, |model, place| {
-            Ok((model.stream(Prompt::Tokens(tokens.to_vec()), options.clone())?, place))
+            Ok((model.stream(prompt.prompt(), options.clone())?, place))
         })
     }
 
@@ -170,7 +171,7 @@ impl Run {
         loop {
             let item = ready!(Pin::new(&mut self.stream).poll_next(context));
             let again = self.again.take();
-            let Some((tokens, options)) =
+            let Some((prompt, options)) =
                 again.filter(|_| matches!(item, Some(Err(Error::Gone(_)))))
             else {
                 if let Some(Ok(token)) = &item {
@@ -178,11 +179,11 @@ impl Run {
                 }
                 return Poll::Ready(item);
             };
-            match self.replicas.submit_text(&tokens, &options) {
+            match self.replicas.submit_text(&prompt, &options) {
                 Ok((stream, place)) => (self.stream, self.place) = (stream, place),
                 Err(error) => return Poll::Ready(Some(Err(error))),
             }
-            self.again = Some((tokens, options));
+            self.again = Some((prompt, options));
         }
     }
 
@@ -215,7 +216,7 @@ mod tests {
     }
 
     fn start(replicas: &Replicas, prompt: &[u32]) -> Result<Run, Error> {
-        replicas.stream(prompt, &GenerateOptions::default().max_tokens(20))
+        replicas.stream(&prompt.to_vec().into(), &GenerateOptions::default().max_tokens(20))
     }
 
     /// The replica that answers, or the error.

@@ -10,7 +10,7 @@ use pelton::{
 
 use serde_json::Value;
 
-use super::{listener::Listener, replicas::Replicas};
+use super::{Encoded, listener::Listener, replicas::Replicas};
 use crate::{config::ModelConfig, defaults::Defaults, error::ApiError};
 
 /// The template of models without one: the texts of all messages, a line each.
@@ -235,10 +235,24 @@ impl Served {
         let filled = self.defaults.filled(chat);
         let chat = filled.as_ref().unwrap_or(chat);
         let mut prompt = template.prompt_with(chat, choice, parallel)?;
-        if !self.has_template {
+        if !self.has_template && prompt.prompt.images().is_empty() {
             prompt.prompt = Prompt::Tokens(self.encode(&prompt.prompt)?);
         }
         Ok(prompt)
+    }
+
+    /// Whether chats may have pictures.
+    pub(crate) fn takes_images(&self) -> bool {
+        self.template.as_ref().is_some_and(ChatTemplate::takes_images)
+    }
+
+    /// A prompt with its tokens.
+    ///
+    /// # Errors
+    /// As [`encode`](Self::encode).
+    pub(crate) fn encoded(&self, prompt: &Prompt) -> Result<Encoded, ApiError> {
+        let pictured = (!prompt.images().is_empty()).then(|| prompt.clone());
+        Ok(Encoded { tokens: self.encode(prompt)?, pictured })
     }
 
     /// The tokens of a prompt.
@@ -249,14 +263,16 @@ impl Served {
         let model = self.model()?;
         model.check_bytes(match prompt {
             Prompt::Text(text) => text.len(),
-            Prompt::Segments(segments) => segments.iter().map(|segment| segment.text.len()).sum(),
+            Prompt::Segments { segments, .. } => {
+                segments.iter().map(|segment| segment.text.len()).sum()
+            }
             _ => 0,
         })?;
         let tokenizer = model.tokenizer()?;
         match prompt {
             Prompt::Text(text) => Ok(tokenizer.encode_prompt(text)?),
             Prompt::Tokens(tokens) => Ok(tokens.clone()),
-            Prompt::Segments(segments) => {
+            Prompt::Segments { segments, .. } => {
                 let mut tokens = self.template()?.encode(segments)?;
                 if !self.has_template
                     && let Some(&first) = tokenizer.encode_prompt("")?.first()

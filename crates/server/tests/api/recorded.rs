@@ -230,8 +230,8 @@ fn histories_go_on() {
     server.post("/v1/chat/completions", &body).ok();
     let newest = json!({"messages": [{"role": "user", "content": [image]}]});
     let (message, param) = error(server, "/v1/chat/completions", &newest);
-    assert_eq!(param, "messages[0].content[0]");
-    assert!(message.contains("reads text"), "{message}");
+    assert_eq!(param, "messages");
+    assert!(message.contains("reads text only") && message.contains("mmproj"), "{message}");
     // images of Ollama's API
     let body = json!({"model": "built-in", "stream": false, "options": {"num_predict": 1},
                       "messages": [{"role": "user", "content": "See", "images": ["AA=="]},
@@ -270,7 +270,7 @@ fn messages_of_claude_code() {
     assert_eq!(server.post("/v1/messages", &body).ok()["role"], "assistant");
     let newest = json!({"max_tokens": 1, "messages": [{"role": "user", "content": [image]}]});
     let (message, _) = error(server, "/v1/messages", &newest);
-    assert!(message.starts_with("messages[0].content[0].type is \"image\""), "{message}");
+    assert!(message.contains("reads text only"), "{message}");
     // two messages of a user are one
     let one = count(json!([user("Go on.\nPlease.")]));
     assert_eq!(count(json!([user("Go on."), user("Please.")])), one);

@@ -83,7 +83,7 @@ fn ids_of_rendered_chats_equal_those_of_transformers() {
         let compiled =
             ChatTemplate::with(Arc::clone(tokenizer), &source, NOW, Limits::default()).unwrap();
         let prompt = compiled.prompt(&chats[&context]).unwrap();
-        let Prompt::Segments(segments) = &prompt.prompt else { unreachable!("{prompt:?}") };
+        let Prompt::Segments { segments, .. } = &prompt.prompt else { unreachable!("{prompt:?}") };
         let ids = compiled.encode(segments).unwrap();
         let equal = ids.len() == count && hash(&ids) == expected;
         let exception = EXCEPTIONS.iter().any(|(v, t, c, reason)| {

@@ -21,7 +21,7 @@ pub(in crate::api) async fn count_tokens(
 ) -> Result<Answer<Value>, ApiError> {
     let model = fields.string("model")?;
     fields.count("max_tokens", 0)?;
-    let request = take(&mut fields)?;
+    let mut request = take(&mut fields)?;
     let lease = app.registry.lease(model.as_deref()).await?;
     generate::blocking(move || {
         let tokens = lease.encode(&request.render(&lease)?.prompt)?;

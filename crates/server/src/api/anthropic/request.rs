@@ -1,7 +1,7 @@
 //! From the body of a request to a chat.
 
-use pelton::chat::{Chat, Content, Message, ToolCall, ToolChoice};
-use serde_json::{Value, json};
+use pelton::chat::{Chat, Message, ToolCall, ToolChoice, text_part};
+use serde_json::{Map, Value, json};
 
 use crate::{
     error::ApiError,
@@ -168,9 +168,9 @@ fn merged(messages: Vec<Message>) -> Vec<Message> {
             all.push(next);
             continue;
         };
-        let texts = [last.text(), next.text()].into_iter().flatten();
-        let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
-        last.content = Some(Content::Text(texts.join("\n")));
+        let mut parts = generate::parts(last.content.take());
+        parts.extend(generate::parts(next.content));
+        last.content = Some(generate::content(parts));
         last.reasoning_content = next.reasoning_content.or(last.reasoning_content.take());
         last.tool_calls.extend(next.tool_calls);
     }
@@ -218,14 +218,17 @@ fn message(
                 own.tool_calls.push(ToolCall::new(id, name, input));
             }
             "tool_result" => messages.push(tool_result(block, messages)?),
-            kind => said.push(text(block, kind, refuses)?),
+            "image" if role == "user" => {
+                said.push(generate::image(block.rest(), &format!("{path}[{i}]"))?);
+            }
+            kind => said.push(text_part(&text(block, kind, refuses)?)),
         }
     }
     if !reasoning.is_empty() {
         own.reasoning_content = Some(reasoning);
     }
     if !said.is_empty() || !own.tool_calls.is_empty() || own.reasoning_content.is_some() {
-        own.content = Some(Content::Text(said.join("\n")));
+        own.content = Some(generate::content(said));
         messages.push(own);
     }
     Ok(())
@@ -236,19 +239,38 @@ fn tool_result(mut block: Fields, messages: &[Message]) -> Result<Message, ApiEr
     let id = block.string("tool_use_id")?;
     let id = id.ok_or_else(|| block.missing("tool_use_id", "the id of a call"))?;
     let path = block.at("content");
-    let text = match block.take("content") {
-        None => String::new(),
-        Some(Value::String(text)) => text,
-        Some(Value::Array(blocks)) => texts(blocks, &path)?.join("\n"),
+    let mut parts = match block.take("content") {
+        None => Vec::new(),
+        Some(Value::String(text)) => vec![text_part(&text)],
+        Some(Value::Array(blocks)) => result_parts(blocks, &path)?,
         Some(other) => return Err(block.wrong("content", &other, "a string or a list of blocks")),
     };
     let is_error = block.boolean("is_error")?;
     block.finish(&[extras::BLOCK])?;
-    let text = match is_error {
-        Some(true) => format!("Error: {text}"),
-        _ => text,
-    };
+    if is_error == Some(true) {
+        let first = parts.iter().find_map(|part| part["text"].as_str()).unwrap_or_default();
+        let first = text_part(&format!("Error: {first}"));
+        match parts.iter_mut().find(|part| part["type"] == "text") {
+            Some(part) => *part = first,
+            None => parts.insert(0, first),
+        }
+    }
     let mut calls = messages.iter().rev().flat_map(|message| &message.tool_calls);
     let name = calls.find(|call| call.id() == Some(&id)).map_or("", ToolCall::name).to_owned();
-    Ok(Message::tool_result(id, name, text))
+    let mut message = Message::tool_result(id, name, "");
+    message.content = Some(generate::content(parts));
+    Ok(message)
+}
+
+/// The parts of a result: texts and pictures.
+fn result_parts(blocks: Vec<Value>, path: &str) -> Result<Vec<Map<String, Value>>, ApiError> {
+    let one = |(i, block)| {
+        let path = format!("{path}[{i}]");
+        let mut block = Fields::of(path.clone(), block)?;
+        match block.string("type")?.unwrap_or_else(|| "text".to_owned()).as_str() {
+            "image" => generate::image(block.rest(), &path),
+            kind => Ok(text_part(&text(block, kind, false)?)),
+        }
+    };
+    blocks.into_iter().enumerate().map(one).collect()
 }

@@ -66,7 +66,7 @@ impl Wanted {
         let run = generate::starting(options.compiles(), move || {
             let prompt = prompt(&started)?;
             let text = generate::constrain(options.of_text(0, &started), &options.output);
-            TokenRun::start(&started, &prompt, &text)
+            TokenRun::start(&started, &prompt.into(), &text)
         })
         .await?;
         let streams = self.streams;

@@ -101,7 +101,7 @@ pub(in crate::api) async fn tokenize(
     let lease = app.registry.lease_or_first(model.as_deref()).await?;
     let pieces = fields.boolean("with_pieces")?.unwrap_or(false);
     if fields.has("messages") {
-        let request = chat::take(&app, &mut fields)?;
+        let mut request = chat::take(&app, &mut fields)?;
         fields.finish(&[extras::ANY, extras::TEXT, extras::STREAM, TOKENIZE])?;
         return generate::blocking(move || {
             let ids = lease.encode(&request.render(&lease)?.prompt)?;
@@ -179,7 +179,7 @@ pub(in crate::api) async fn apply_template(
 ) -> Result<Answer<Value>, ApiError> {
     let model = fields.string("model")?;
     let lease = app.registry.lease_or_first(model.as_deref()).await?;
-    let request = chat::take(&app, &mut fields)?;
+    let mut request = chat::take(&app, &mut fields)?;
     fields.finish(&[extras::ANY, extras::TEXT, extras::STREAM])?;
     generate::blocking(move || Ok(Answer(json!({"prompt": request.render(&lease)?.text()})))).await
 }
@@ -191,7 +191,7 @@ pub(in crate::api) async fn input_tokens(
 ) -> Result<Answer<Value>, ApiError> {
     let model = fields.string("model")?;
     let lease = app.registry.lease_or_first(model.as_deref()).await?;
-    let request = chat::take(&app, &mut fields)?;
+    let mut request = chat::take(&app, &mut fields)?;
     fields.finish(&[extras::ANY, extras::TEXT, extras::STREAM])?;
     generate::blocking(move || {
         let tokens = lease.encode(&request.render(&lease)?.prompt)?;

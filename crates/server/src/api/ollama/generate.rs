@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::{
     super::openai::log_probs,
     keep,
-    request::{messages, no_images, options, think},
+    request::{images, messages, options, think, with_images},
     times::{end, now, only},
 };
 use crate::{
@@ -81,12 +81,12 @@ pub(in crate::api) async fn generate(
 ) -> Result<Response, ApiError> {
     let keep::Asked { entry, name: asked, keep } = keep::take(&app, &caller, &mut fields)?;
     let prompt = fields.string("prompt")?.unwrap_or_default();
-    if prompt.is_empty() {
+    let images = images(&mut fields)?;
+    if prompt.is_empty() && images.is_empty() {
         let mut line = load(&app, &entry, keep).await?;
         line["response"] = "".into();
         return Ok(Answer(line).into_response());
     }
-    no_images(&mut fields)?;
     let streams = fields.boolean("stream")?.unwrap_or(true);
     let raw = fields.boolean("raw")?.unwrap_or(false);
     let suffix = fields.string("suffix")?.filter(|suffix| !suffix.is_empty());
@@ -107,6 +107,10 @@ pub(in crate::api) async fn generate(
             return Err(ApiError::field(field, message));
         }
     }
+    if (raw || suffix.is_some()) && !images.is_empty() {
+        let message = "images has elements and raw or suffix is there, expected a plain prompt";
+        return Err(ApiError::field("images", message));
+    }
     let options = options(&mut fields)?;
     fields.finish(&[extras::ANY, extras::OLLAMA, &["stream_options"]])?;
     entry.keep(keep);
@@ -120,12 +124,13 @@ pub(in crate::api) async fn generate(
                 Some(suffix) => generate::infill_prompt(lease, &prompt, &suffix)?,
             };
             let text = generate::constrain(options.of_text(0, context), &options.output);
-            Ok(Some(ReplyRun::text(TokenRun::start(context, &prompt, &text)?)))
+            Ok(Some(ReplyRun::text(TokenRun::start(context, &prompt.into(), &text)?)))
         };
         return answer(&app, &caller, form, start).await;
     }
     let system = system.map(|system| Message::new("system", system));
-    let messages = system.into_iter().chain([Message::new("user", prompt)]).collect();
+    let messages =
+        system.into_iter().chain([with_images(Message::new("user", prompt), images)]).collect();
     let mut chat = Chat::new(messages);
     (chat.enable_thinking, chat.reasoning_effort) = (thinks, effort);
     let mut request = ChatRequest::new(chat, options);
@@ -231,7 +236,7 @@ impl Sink for Lines {
                 let mut line = self.line("", None);
                 end(&mut line, last.reason, &last.stats, self.begun);
                 // the tokens of the conversation, for the request that continues it
-                if self.shown == Shown::Text && !reply.tokens.is_empty() {
+                if self.shown == Shown::Text && !reply.tokens.is_empty() && !reply.has_pictures {
                     line["context"] = reply.tokens.as_slice().into();
                 }
                 Some(line)

@@ -1,6 +1,6 @@
 //! From the fields of a body to options and messages.
 
-use pelton::chat::{Content, Message};
+use pelton::chat::{Content, Message, image_part, text_part};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -52,31 +52,41 @@ pub(super) fn think(fields: &mut Fields) -> Result<(Option<bool>, Option<String>
     }
 }
 
-/// Refuses images.
-pub(super) fn no_images(fields: &mut Fields) -> Result<(), ApiError> {
-    match fields.list("images")? {
-        Some(images) if !images.is_empty() => {
-            let message = "images has elements, expected none: the model reads text";
-            Err(ApiError::field(fields.at("images"), message))
+/// Takes the pictures of a body or of a message: base64, also as `data:` URLs.
+pub(super) fn images(fields: &mut Fields) -> Result<Vec<String>, ApiError> {
+    let images = fields.strings("images")?;
+    match images.iter().position(String::is_empty) {
+        Some(i) => {
+            let path = format!("{}[{i}]", fields.at("images"));
+            let message = format!("{path} is empty, expected a picture as base64");
+            Err(ApiError::field(path, message))
         }
-        _ => Ok(()),
+        None => Ok(images),
     }
+}
+
+/// A message with pictures before its text. Those of the system and of the assistant become
+/// placeholders after it.
+pub(super) fn with_images(mut message: Message, images: Vec<String>) -> Message {
+    if images.is_empty() {
+        return message;
+    }
+    let text = message.text().unwrap_or_default();
+    message.content = Some(match matches!(message.role.as_str(), "system" | "assistant") {
+        true => Content::Text(format!("{text}\n{}", generate::placeholder("image"))),
+        false => {
+            let parts = images.into_iter().map(image_part);
+            Content::Parts(parts.chain([text_part(&text)]).collect())
+        }
+    });
+    message
 }
 
 /// Takes the messages out of a body.
 pub(super) fn messages(fields: &mut Fields) -> Result<Vec<Message>, ApiError> {
     let mut all = Vec::new();
-    let messages = fields.objects("messages")?;
-    let count = messages.len();
-    for (i, mut one) in messages.into_iter().enumerate() {
-        let mut left_out = None;
-        match i + 1 == count && one.string_is("role", "user") {
-            true => no_images(&mut one)?,
-            false => {
-                let images = one.list("images")?.unwrap_or_default();
-                left_out = (!images.is_empty()).then(|| generate::placeholder("image"));
-            }
-        }
+    for mut one in fields.objects("messages")? {
+        let images = images(&mut one)?;
         let path = one.at("");
         let path = path.trim_end_matches('.').to_owned();
         let name = one.string("tool_name")?;
@@ -84,12 +94,8 @@ pub(super) fn messages(fields: &mut Fields) -> Result<Vec<Message>, ApiError> {
         if let Some(name) = name {
             map.insert("name".to_owned(), name.into());
         }
-        let mut message = generate::message(Value::Object(map), &path, false)?;
-        if let Some(placeholder) = left_out {
-            let text = message.text().unwrap_or_default();
-            message.content = Some(Content::Text(format!("{text}\n{placeholder}")));
-        }
-        all.push(message);
+        let message = generate::message(Value::Object(map), &path, false)?;
+        all.push(with_images(message, images));
     }
     Ok(all)
 }

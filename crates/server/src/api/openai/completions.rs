@@ -156,7 +156,7 @@ impl Request {
         let mut options = self.options.of_text(i, context);
         options.prompt_logprobs = self.of_prompt().filter(|_| i == 0);
         let options = generate::constrain(options, &self.options.output);
-        let run = TokenRun::start(context, &prompt.tokens, &options)?;
+        let run = TokenRun::start(context, &prompt.tokens.clone().into(), &options)?;
         let own = prompt.own.lock().unwrap_or_else(PoisonError::into_inner).take();
         let scored = match (own, &prompt.first) {
             (Some(own), _) => Scored::Own(own),

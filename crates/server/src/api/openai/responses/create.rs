@@ -62,7 +62,7 @@ pub(in crate::api) async fn input_tokens(
     Json(mut fields): Json,
 ) -> Result<Answer<Value>, ApiError> {
     let model = fields.string("model")?;
-    let chat = of_body(&app, &caller, fields).await?.chat;
+    let mut chat = of_body(&app, &caller, fields).await?.chat;
     let lease = app.registry.lease(model.as_deref()).await?;
     generate::blocking(move || {
         let tokens = lease.encode(&chat.render(&lease)?.prompt)?;

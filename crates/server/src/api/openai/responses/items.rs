@@ -1,7 +1,7 @@
 //! The items of a conversation: from the body and the store, and as messages.
 
-use pelton::chat::{Message, ToolCall};
-use serde_json::{Value, json};
+use pelton::chat::{Message, ToolCall, is_image, text_part};
+use serde_json::{Map, Value, json};
 
 use crate::{
     error::ApiError,
@@ -229,30 +229,36 @@ fn thought(item: &mut Fields) -> Result<Option<String>, ApiError> {
 fn result(item: &mut Fields, messages: &mut Vec<Message>) -> Result<(), ApiError> {
     let id = item.string("call_id")?;
     let id = id.ok_or_else(|| item.missing("call_id", "the id of a call"))?;
-    let output = texts(item, "output")?;
+    let output = parts(item, "output")?;
     let mut calls = messages.iter().rev().flat_map(|message| &message.tool_calls);
     let name = calls.find(|call| call.id() == Some(&id)).map_or("", ToolCall::name).to_owned();
-    messages.push(Message::tool_result(id, name, output));
+    let mut message = Message::tool_result(id, name, "");
+    message.content = Some(generate::content(output));
+    messages.push(message);
     Ok(())
 }
 
-/// A string, or the texts of a list of parts, with placeholders for parts without one.
-fn texts(item: &mut Fields, name: &'static str) -> Result<String, ApiError> {
-    match item.take(name) {
-        None => Ok(String::new()),
-        Some(Value::String(text)) => Ok(text),
-        Some(Value::Array(parts)) => {
-            let path = item.at(name);
-            let text = |(i, part): (usize, &Value)| match part.get("text").and_then(Value::as_str) {
-                Some(text) => Ok(text.to_owned()),
+/// The parts of a string, or of a list: texts and pictures, with placeholders for others.
+fn parts(item: &mut Fields, name: &'static str) -> Result<Vec<Map<String, Value>>, ApiError> {
+    let list = match item.take(name) {
+        None => return Ok(Vec::new()),
+        Some(Value::String(text)) => return Ok(vec![text_part(&text)]),
+        Some(Value::Array(list)) => list,
+        Some(other) => return Err(item.wrong(name, &other, "a string or a list of parts")),
+    };
+    let path = item.at(name);
+    let one = |(i, part): (usize, Value)| {
+        let path = format!("{path}[{i}]");
+        match part {
+            Value::Object(part) if is_image(&part) => generate::image(part, &path),
+            part => match part.get("text").and_then(Value::as_str) {
+                Some(text) => Ok(text_part(text)),
                 None => {
                     let kind = part["type"].as_str().unwrap_or("part");
-                    generate::left_out(&format!("{path}[{i}]"), kind)
+                    Ok(text_part(&generate::left_out(&path, kind)?))
                 }
-            };
-            let all: Vec<_> = parts.iter().enumerate().map(text).collect::<Result<_, _>>()?;
-            Ok(all.join("\n"))
+            },
         }
-        Some(other) => Err(item.wrong(name, &other, "a string or a list of parts")),
-    }
+    };
+    list.into_iter().enumerate().map(one).collect()
 }

@@ -1,0 +1,147 @@
+//! Pictures in messages: the forms of their parts, and the bytes in them.
+
+use base64::{
+    Engine,
+    alphabet::STANDARD,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+use serde_json::{Map, Value};
+
+use crate::{Chat, Error};
+
+/// The most pictures of a chat.
+pub const IMAGES_MAX: usize = 16;
+/// The most bytes of a picture's file.
+pub const IMAGE_BYTES_MAX: usize = 20_000_000;
+
+/// Characters of an address that messages show.
+const SHOWN: usize = 80;
+
+/// Base64 with or without padding.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// Whether a part is a picture: `image_url`, `input_image` or `image`.
+pub fn is_image(part: &Map<String, Value>) -> bool {
+    let kind = part.get("type").and_then(Value::as_str);
+    matches!(kind, Some("image_url" | "input_image" | "image"))
+}
+
+/// The part of a picture, in OpenAI's form: the source is a `data:` URL, or bare base64.
+pub fn image_part(source: impl Into<String>) -> Map<String, Value> {
+    let mut url = Map::new();
+    url.insert("url".into(), Value::String(source.into()));
+    let mut part = Map::new();
+    part.insert("type".into(), "image_url".into());
+    part.insert("image_url".into(), Value::Object(url));
+    part
+}
+
+/// The source of a picture's part: a `data:` URL, an address or bare base64. It is found in the
+/// forms of OpenAI, of Anthropic, of MCP and of the templates themselves.
+pub fn image_source(part: &Map<String, Value>) -> Option<&str> {
+    let found = ["image_url", "source", "image", "url", "data"].map(|key| part.get(key));
+    match found.into_iter().flatten().find(|value| !value.is_null())? {
+        Value::String(source) => Some(source),
+        Value::Object(source) => {
+            ["url", "data"].iter().find_map(|&key| source.get(key).and_then(Value::as_str))
+        }
+        _ => None,
+    }
+}
+
+/// The part of a picture whose file has the bytes.
+pub(crate) fn of_bytes(bytes: &[u8]) -> Map<String, Value> {
+    // the declared type is not read: the bytes show it
+    image_part(format!("data:image/png;base64,{}", BASE64.encode(bytes)))
+}
+
+/// The part of a text.
+pub fn text_part(text: &str) -> Map<String, Value> {
+    let entries = [("type", "text"), ("text", text)];
+    entries.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
+}
+
+impl Chat {
+    /// The files of the pictures in its messages, in their order.
+    ///
+    /// # Errors
+    /// If there are more than [`IMAGES_MAX`], which is checked first, or if one is no base64 or has
+    /// more than [`IMAGE_BYTES_MAX`] bytes.
+    pub fn images(&self) -> Result<Vec<Vec<u8>>, Error> {
+        self.count_images()?;
+        let parts = self.messages.iter().flat_map(|message| message.images());
+        parts.enumerate().map(|(i, part)| bytes(part, i + 1)).collect()
+    }
+
+    /// The number of pictures in its messages.
+    ///
+    /// # Errors
+    /// If there are more than [`IMAGES_MAX`], or if one is in a message of the system or of the
+    /// assistant.
+    pub(crate) fn count_images(&self) -> Result<usize, Error> {
+        let mut count = 0;
+        for (i, message) in self.messages.iter().enumerate() {
+            let own = message.images().count();
+            if own > 0 && matches!(message.role.as_str(), "system" | "developer" | "assistant") {
+                return Err(Error::Invalid(format!(
+                    "message {i} has a picture and the role {:?}, expected pictures in messages of \
+                     the user or in results of tools",
+                    message.role
+                )));
+            }
+            count += own;
+        }
+        match count > IMAGES_MAX {
+            true => Err(Error::Invalid(format!(
+                "the chat has {count} pictures, expected at most {IMAGES_MAX}"
+            ))),
+            false => Ok(count),
+        }
+    }
+}
+
+/// The bytes of a picture's file. `number` stands for it in errors.
+fn bytes(part: &Map<String, Value>, number: usize) -> Result<Vec<u8>, Error> {
+    let invalid = |problem: &str| Error::Invalid(format!("picture {number} {problem}"));
+    let source = image_source(part)
+        .ok_or_else(|| invalid("has no source, expected image_url.url with a data: URL"))?;
+    let encoded = match source.split_once(':') {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("data") => {
+            let (kind, encoded) = rest.split_once(',').ok_or_else(|| {
+                invalid("is a data: URL without a comma, expected base64 after one")
+            })?;
+            if !kind.trim_end().to_ascii_lowercase().ends_with("base64") {
+                return Err(invalid("is a data: URL without \"base64\", expected base64"));
+            }
+            encoded
+        }
+        Some(_) => {
+            let shown: String = source.chars().take(SHOWN).collect();
+            return Err(invalid(&format!(
+                "is the address {shown:?}, expected its bytes as a data: URL"
+            )));
+        }
+        None => source,
+    };
+    let plain = |byte: u8| match byte {
+        b'-' => b'+',
+        b'_' => b'/',
+        byte => byte,
+    };
+    let digits = encoded.bytes().filter(|byte| !byte.is_ascii_whitespace());
+    if digits.clone().count() / 4 * 3 > IMAGE_BYTES_MAX + 2 {
+        return Err(invalid(&format!("has more than {IMAGE_BYTES_MAX} bytes, the limit")));
+    }
+    let digits: Vec<u8> = digits.map(plain).collect();
+    let bytes = BASE64.decode(digits).map_err(|_| invalid("is not valid base64"))?;
+    match bytes.len() {
+        0 => Err(invalid("is empty, expected the bytes of a file")),
+        1..=IMAGE_BYTES_MAX => Ok(bytes),
+        _ => Err(invalid(&format!("has more than {IMAGE_BYTES_MAX} bytes, the limit"))),
+    }
+}
