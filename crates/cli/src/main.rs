@@ -26,6 +26,7 @@ mod names;
 mod new_file;
 mod npy;
 mod output;
+mod pictures;
 mod progress;
 mod sampling;
 mod scores;

@@ -185,9 +185,9 @@ impl Template {
         self.controls(texts)
     }
 
-    /// Whether the model takes pictures.
-    pub fn takes_images(&self) -> bool {
-        self.image.is_some()
+    /// The text that stands for a picture; `None` if the model takes none.
+    pub fn placeholder(&self) -> Option<&str> {
+        self.image.as_deref()
     }
 
     /// The source of the template.

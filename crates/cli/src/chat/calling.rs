@@ -1,10 +1,10 @@
 //! The calls of an answer: they are asked about, run, and their results added to the messages.
 
 use anyhow::{Result, bail};
-use pelton::chat::{Message, ToolCall};
+use pelton::chat::{Content, Message, ToolCall, text_part};
 use serde_json::{Map, Value};
 
-use super::{input::Read, session::Session, tools::Owner};
+use super::{input::Read, mcp::Outcome, session::Session, tools::Owner};
 use crate::output::{note, sentence};
 
 /// Characters of a result that the screen shows.
@@ -18,6 +18,18 @@ enum Consent {
     No,
     /// No, and the answer ends.
     Stop,
+}
+
+/// The result of a call.
+struct Answered {
+    text: String,
+    images: Vec<Map<String, Value>>,
+}
+
+impl From<String> for Answered {
+    fn from(text: String) -> Self {
+        Self { text, images: Vec::new() }
+    }
 }
 
 impl Session<'_> {
@@ -34,29 +46,35 @@ impl Session<'_> {
                 false => None,
             };
             goes_on &= result.is_some();
-            let text = result.unwrap_or_else(|| "The user stopped the call.".to_owned());
+            let Answered { text, images } =
+                result.unwrap_or_else(|| "The user stopped the call.".to_owned().into());
             let shown: String = text.chars().take(SHOWN).collect();
             let rest = if shown.len() < text.len() { " …" } else { "" };
             self.screen.note(&format!("{} gives: {shown}{rest}", call.name()));
             let id = call.id().unwrap_or_default();
-            self.conversation.push(Message::tool_result(id, call.name(), text));
+            let mut message = Message::tool_result(id, call.name(), text.as_str());
+            if !images.is_empty() && self.template.takes_images() {
+                let parts = [text_part(&text)].into_iter().chain(images).collect();
+                message.content = Some(Content::Parts(parts));
+            }
+            self.conversation.push(message);
         }
         Ok(goes_on)
     }
 
     /// The result of a call; `None` if the user stops the answer.
-    fn run_call(&mut self, call: &ToolCall) -> Result<Option<String>> {
+    fn run_call(&mut self, call: &ToolCall) -> Result<Option<Answered>> {
         let name = call.name();
         let arguments = match call.arguments_object() {
             Ok(arguments) => arguments,
-            Err(error) => return Ok(Some(format!("Error: {error}"))),
+            Err(error) => return Ok(Some(format!("Error: {error}").into())),
         };
         match self.tools.owner(name) {
-            None => Ok(Some(format!("Error: there is no tool {name}"))),
-            Some(Owner::User) => self.ask_for_result(name),
+            None => Ok(Some(format!("Error: there is no tool {name}").into())),
+            Some(Owner::User) => Ok(self.ask_for_result(name)?.map(Answered::from)),
             Some(Owner::Server(server)) => match self.ask_for_consent(name, &arguments)? {
                 Consent::Yes => self.call_server(server, name, arguments),
-                Consent::No => Ok(Some("The user declined the call.".to_owned())),
+                Consent::No => Ok(Some("The user declined the call.".to_owned().into())),
                 Consent::Stop => Ok(None),
             },
         }
@@ -67,17 +85,17 @@ impl Session<'_> {
         server: usize,
         name: &str,
         arguments: Map<String, Value>,
-    ) -> Result<Option<String>> {
+    ) -> Result<Option<Answered>> {
         let flag = self.interrupt.flag();
         let outcome = self.tools.call(server, name, arguments, &|| flag.is_set());
         self.interrupt.release();
         match outcome {
-            Ok(outcome) if outcome.failed => Ok(Some(format!("Error: {}", outcome.text))),
-            Ok(outcome) => Ok(Some(outcome.text)),
+            Ok(outcome) if outcome.failed => Ok(Some(format!("Error: {}", outcome.text).into())),
+            Ok(Outcome { text, images, .. }) => Ok(Some(Answered { text, images })),
             Err(_) if flag.is_set() => Ok(None),
             Err(error) => {
                 self.screen.error(&error);
-                Ok(Some(format!("Error: {}", sentence(&error))))
+                Ok(Some(format!("Error: {}", sentence(&error)).into()))
             }
         }
     }

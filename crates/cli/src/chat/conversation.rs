@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::{Context, Result, bail};
-use pelton::chat::{Message, ToolCall};
+use pelton::chat::{Content, Message, ToolCall, text_part};
 use serde_json::{Value, json};
 
 /// The messages so far, the system message apart from the others.
@@ -74,7 +74,20 @@ impl Conversation {
 
     /// The text of the user's last message.
     pub(crate) fn last_text(&self) -> Option<String> {
-        self.messages[self.last_user()?].text()
+        Some(said(&self.messages[self.last_user()?]))
+    }
+
+    /// Replaces the text of the user's last message, whose pictures stay, and forgets what follows
+    /// it. Whether there is one.
+    pub(crate) fn edit(&mut self, text: &str) -> bool {
+        let Some(mut message) = self.undo() else { return false };
+        let images: Vec<_> = message.images().cloned().collect();
+        message.content = Some(match images.is_empty() {
+            true => Content::Text(text.to_owned()),
+            false => Content::Parts(images.into_iter().chain([text_part(text)]).collect()),
+        });
+        self.messages.push(message);
+        true
     }
 
     fn last_user(&self) -> Option<usize> {
@@ -84,7 +97,8 @@ impl Conversation {
     /// The messages as a terminal shows them: those of the user after `> `.
     pub(crate) fn show(&self) -> String {
         let one = |message: &Message| {
-            let text = message.text().unwrap_or_default();
+            let images = "[picture] ".repeat(message.images().count());
+            let text = images + &said(message);
             match message.role.as_str() {
                 "user" => format!("> {text}"),
                 "assistant" if text.is_empty() => "[calls of tools]".to_owned(),
@@ -147,6 +161,18 @@ impl Conversation {
     }
 }
 
+/// The texts of a message, a line each.
+pub(crate) fn said(message: &Message) -> String {
+    match &message.content {
+        Some(Content::Text(text)) => text.clone(),
+        Some(Content::Parts(parts)) => {
+            let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        None => String::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +199,10 @@ mod tests {
         assert_eq!((chat.len(), chat.last_text().as_deref()), (3, Some("c")));
         assert_eq!(chat.undo().unwrap().text().as_deref(), Some("c"));
         assert_eq!((chat.len(), chat.last_text().as_deref()), (2, Some("a")));
+        // pictures stay with their message
+        chat.push(Message::with_images("user", "What?", [b"x"]));
+        assert!(chat.edit("Who?") && chat.show().ends_with("> [picture] Who?"), "{}", chat.show());
+        assert_eq!(Conversation::from_json(chat.to_json()).unwrap(), chat);
         for bad in [json!(1), json!([{"content": "x"}]), json!({"messages": "x"})] {
             Conversation::from_json(bad).unwrap_err();
         }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use super::{
     Conversation, Input, Params, Screen,
     command::{self, Command, Entry},
+    conversation::said,
     input::Read,
     tools::{ROUNDS_MAX, Tools},
 };
@@ -20,6 +21,7 @@ use crate::{
     interrupt::{EXIT_CODE, Interrupt},
     new_file,
     output::{self, WithHint},
+    pictures,
     progress::Progress,
 };
 
@@ -67,6 +69,8 @@ pub(crate) struct Start<'a> {
     pub(crate) model: &'a Model,
     pub(crate) template: &'a ChatTemplate,
     pub(crate) conversation: Conversation,
+    /// The pictures of the first message.
+    pub(crate) images: Vec<Vec<u8>>,
     pub(crate) params: Params,
     pub(crate) thinking: Thinking,
     pub(crate) tools: Tools,
@@ -83,6 +87,8 @@ pub(crate) struct Session<'a> {
     pub(crate) model: &'a Model,
     pub(crate) template: &'a ChatTemplate,
     pub(crate) conversation: Conversation,
+    /// The pictures of the next message.
+    images: Vec<Vec<u8>>,
     pub(crate) params: Params,
     pub(crate) thinking: Thinking,
     pub(crate) tools: Tools,
@@ -113,6 +119,7 @@ impl<'a> Session<'a> {
             model: start.model,
             template: start.template,
             conversation: start.conversation,
+            images: start.images,
             params: start.params,
             thinking: start.thinking,
             tools: start.tools,
@@ -167,7 +174,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// If it cannot be answered, or the output is closed.
     pub(crate) fn once(&mut self, text: String) -> Result<ExitCode> {
-        self.conversation.push(Message::new("user", text));
+        self.say(&text);
         self.answer()?;
         Ok(match self.stopped {
             true => ExitCode::from(EXIT_CODE),
@@ -179,13 +186,27 @@ impl<'a> Session<'a> {
         match command::parse(text)? {
             Entry::Message(text) => {
                 self.attempt = 0;
-                self.conversation.push(Message::new("user", text));
+                self.say(&text);
                 self.answer()?;
             }
             Entry::Command(Command::Quit, _) => return Ok(Next::Quit),
             Entry::Command(command, argument) => self.command(command, &argument)?,
         }
         Ok(Next::Input)
+    }
+
+    /// Adds a message of the user, with the pictures that wait for it.
+    fn say(&mut self, text: &str) {
+        self.conversation.push(pictures::message(text, &std::mem::take(&mut self.images)));
+    }
+
+    /// Keeps a picture for the next message.
+    fn show_image(&mut self, file: &str) -> Result<()> {
+        let image = pictures::read(Path::new(named(file)?))?;
+        pictures::check(std::slice::from_ref(&image), Some(self.template))?;
+        self.images.push(image);
+        self.screen.note("your next message shows the picture");
+        Ok(())
     }
 
     fn command(&mut self, command: Command, argument: &str) -> Result<()> {
@@ -199,7 +220,7 @@ impl<'a> Session<'a> {
                 let Some(message) = self.conversation.undo() else {
                     bail!("there is no message of yours to undo");
                 };
-                let text = message.text().unwrap_or_default();
+                let text = said(&message);
                 let line = text.lines().next().unwrap_or_default();
                 self.screen.note(&format!("forgotten: {line}"));
             }
@@ -212,6 +233,7 @@ impl<'a> Session<'a> {
             }
             Command::Continue => self.continue_answer()?,
             Command::Edit => return self.edit(argument),
+            Command::Image => return self.show_image(argument),
             Command::System => return self.system(argument),
             Command::Save => {
                 let file = named(argument)?;
@@ -247,9 +269,8 @@ impl<'a> Session<'a> {
             "" => bail!("expected the new text of the message after /edit"),
             text => text.to_owned(),
         };
-        self.conversation.undo();
         self.attempt = 0;
-        self.conversation.push(Message::new("user", text));
+        self.conversation.edit(&text);
         self.answer()
     }
 

@@ -19,6 +19,7 @@ use crate::{
     model::LoadArgs,
     names::BUILT_IN,
     output::{Hint, WithHint},
+    pictures::{self, ImageArgs},
     speculate::SpeculateArgs,
     templates,
     thinking::ThinkArgs,
@@ -45,6 +46,8 @@ pub(crate) struct Args {
         conflicts_with = "question"
     )]
     prompt: Option<String>,
+    #[command(flatten)]
+    pub(super) images: ImageArgs,
     /// The system message
     #[arg(long, value_name = "TEXT")]
     pub(super) system: Option<String>,
@@ -109,6 +112,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let tools = Tools::new(&args.tools)?;
     // a file that is missing is found before minutes of loading
     args.constraint.constraint()?;
+    let images = args.images.read()?;
     let interrupt = Interrupt::install();
     let model = Loader::new(&args.options)
         .load_and_say(&args.model, args.speculate.apply(LoadOptions::default().fit_context())?)
@@ -124,6 +128,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         })?;
     args.params.sampling.fill(&model);
     let template = template(&model, source.as_deref(), !tools.is_empty())?;
+    pictures::check(&images, Some(&template))?;
     let screen = Screen::new();
     let question = match (&args.question, &args.prompt) {
         (Some(text), _) => Some(prompt_or_stdin(text)?),
@@ -140,6 +145,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         model: &model,
         template: &template,
         conversation,
+        images,
         params: args.params,
         thinking,
         tools,

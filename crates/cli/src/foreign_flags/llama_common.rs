@@ -14,8 +14,10 @@ const CORES: &str = "the system gives threads their cores; `taskset` changes tha
 const DRAFTS: &str = "Pelton measures how many tokens a draft has";
 const ROPE: &str = "the model's file says how positions are scaled, and no option changes that";
 const LOGS: &str = "the environment variable RUST_LOG chooses log lines";
-const PICTURES: &str = "Pelton reads text and speech: pictures and videos are not supported";
-const NO_PICTURES: &str = "Pelton loads no projector of pictures";
+const SOUNDS: &str = "chats take text and pictures; `pelton transcribe` takes audio";
+const MMPROJ: &str = "an mmproj file in the folder of the model is loaded with it";
+const BY_FILE: &str = "the files of the model say how its pictures are prepared";
+const NO_VIDEOS: &str = "Pelton reads no videos";
 
 const fn switch(names: &'static str, why: &'static str) -> Row {
     Row::new(names, Switch, Fate::Noted(why))
@@ -145,8 +147,8 @@ pub(super) const ROWS: &[Row] = &[
     noted_flag("--warmup --no-warmup", ITSELF),
     model("--gpt-oss-20b-default", "hf:ggml-org/gpt-oss-20b-GGUF"),
     model("--gpt-oss-120b-default", "hf:ggml-org/gpt-oss-120b-GGUF"),
-    refused_flag("--vision-gemma-4b-default", PICTURES),
-    refused_flag("--vision-gemma-12b-default", PICTURES),
+    refused_flag("--vision-gemma-4b-default", MMPROJ),
+    refused_flag("--vision-gemma-12b-default", MMPROJ),
 ];
 
 /// Drafts, for programs that generate text.
@@ -246,18 +248,19 @@ pub(super) const CHAT: &[Row] = &[
     .env("LLAMA_ARG_CONTEXT_SHIFT"),
     refused_flag("-sp --special", "texts have no control tokens"),
     refused("--log-prompts-dir", "`pelton serve --log-prompts` writes prompts into log lines"),
-    refused("-mm --mmproj", PICTURES).env("LLAMA_ARG_MMPROJ"),
-    refused("-mmu --mmproj-url", PICTURES).env("LLAMA_ARG_MMPROJ_URL"),
-    refused("--image --audio --video", PICTURES),
-    noted_flag("--mmproj-auto --no-mmproj --no-mmproj-auto", NO_PICTURES),
-    noted_flag("--mmproj-offload --no-mmproj-offload", NO_PICTURES),
-    noted("-mmdev --mmproj-device", NO_PICTURES),
-    noted("--image-min-tokens", NO_PICTURES).env("LLAMA_ARG_IMAGE_MIN_TOKENS"),
-    noted("--image-max-tokens", NO_PICTURES).env("LLAMA_ARG_IMAGE_MAX_TOKENS"),
-    noted("--mtmd-batch-max-tokens", NO_PICTURES),
-    noted("--video-fps", NO_PICTURES),
-    noted("--video-timestamp-interval", NO_PICTURES),
-    noted("--video-ffmpeg-dir", NO_PICTURES),
+    refused("-mm --mmproj", MMPROJ).env("LLAMA_ARG_MMPROJ"),
+    refused("-mmu --mmproj-url", MMPROJ).env("LLAMA_ARG_MMPROJ_URL"),
+    is("--image", "--image"),
+    refused("--audio --video", SOUNDS),
+    noted_flag("--mmproj-auto --no-mmproj --no-mmproj-auto", MMPROJ),
+    noted_flag("--mmproj-offload --no-mmproj-offload", ITSELF),
+    noted("-mmdev --mmproj-device", ITSELF),
+    noted("--image-min-tokens", BY_FILE).env("LLAMA_ARG_IMAGE_MIN_TOKENS"),
+    noted("--image-max-tokens", BY_FILE).env("LLAMA_ARG_IMAGE_MAX_TOKENS"),
+    noted("--mtmd-batch-max-tokens", ITSELF),
+    noted("--video-fps", NO_VIDEOS),
+    noted("--video-timestamp-interval", NO_VIDEOS),
+    noted("--video-ffmpeg-dir", NO_VIDEOS),
 ];
 
 /// Commands that llama.cpp has not, and that load a model.

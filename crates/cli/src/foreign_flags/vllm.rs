@@ -12,8 +12,8 @@ pub(super) const PEER: Peer =
     Peer { name: "vllm serve", commands: &["serve"], tables: &[ENGINE, FRONT] };
 
 const ITSELF: &str = "Pelton does this by itself";
-const PICTURES: &str = "Pelton reads text and speech: pictures and videos are not supported";
-const NO_PICTURES: &str = "Pelton loads no part for pictures";
+const PICTURES: &str = "clients send pictures as data: URLs";
+const NO_PICTURES: &str = "the files of the model say how its pictures are prepared";
 const NODES: &str = "a server runs on one machine: --replicas N uses several of its GPUs";
 const FORMATS: &str = "the model's files show their form";
 const PYTHON: &str = "Pelton runs no code in Python";
@@ -145,7 +145,7 @@ const ENGINE: &[Row] = &[
     noted("--mamba-cache-mode", ITSELF),
     noted("--kv-offloading-size", CACHE),
     noted("--kv-offloading-backend", CACHE),
-    noted("--limit-mm-per-prompt", NO_PICTURES),
+    noted("--limit-mm-per-prompt", "a chat has at most 16 pictures"),
     noted_flag("--language-model-only", NO_PICTURES),
     refused_flag("--enable-mm-embeds", PICTURES),
     noted("--media-io-kwargs", NO_PICTURES),

@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use pelton_chat::{Chat, Clock, Format, Limits, Segment, Template, is_tool_name};
+use pelton_chat::{Chat, Clock, Format, Limits, Message, Segment, Template, is_tool_name};
 use pelton_tokenizer::{Special, TokenType, Tokenizer};
 use serde_json::Value;
 
 use super::explain::explained;
 use super::pictures::{self, NO_VISION};
 use super::prompt::{CallConstraint, ChatPrompt, Parsing, ToolChoice};
+use crate::api::Prompt;
 
 /// The chat template of a model: it renders messages, and knows how the model writes reasoning and
 /// tool calls.
@@ -87,7 +88,7 @@ impl ChatTemplate {
 
     /// Whether the model takes pictures.
     pub fn takes_images(&self) -> bool {
-        self.template.takes_images()
+        self.template.placeholder().is_some()
     }
 
     /// The format of reasoning and tool calls.
@@ -107,6 +108,42 @@ impl ChatTemplate {
     /// If the vocabulary has no token for a piece of the text, or it is 4 GiB or longer.
     pub fn encode(&self, segments: &[Segment]) -> Result<Vec<u32>, pelton_tokenizer::Error> {
         encode(&self.tokenizer, segments)
+    }
+
+    /// The prompt of a text in which a marker stands for each picture of a message. The tokens that
+    /// the model file puts before a text are added.
+    ///
+    /// # Errors
+    ///
+    /// If there are more or fewer markers than pictures, a picture cannot be decoded, or the model
+    /// takes none.
+    pub fn marked(
+        &self,
+        text: &str,
+        marker: &str,
+        images: &Message,
+    ) -> Result<Prompt, pelton_chat::Error> {
+        let Some(placeholder) = self.template.placeholder() else {
+            return Err(invalid(NO_VISION.to_owned()));
+        };
+        let images = pictures::decode(&Chat::new(vec![images.clone()]))?;
+        let found = text.matches(marker).count();
+        if found != images.len() {
+            let count = images.len();
+            let expected = format!("expected one for each of {count} pictures");
+            return Err(invalid(format!("the text has {found} markers {marker:?}, {expected}")));
+        }
+        let before = self.tokenizer.encode_prompt("").map_err(|error| invalid(error.to_string()))?;
+        let before = before.into_iter().filter_map(|id| self.tokenizer.token_text(id));
+        let mut segments = vec![Segment::text(before.collect::<String>(), true)];
+        for (i, piece) in text.split(marker).enumerate() {
+            if let Some(image) = i.checked_sub(1) {
+                segments.push(Segment { image: Some(image), ..Segment::text(placeholder, true) });
+            }
+            segments.push(Segment::text(piece, true));
+        }
+        segments.retain(|segment| !segment.text.is_empty());
+        Ok(Prompt::Segments { segments, images })
     }
 
     /// Renders a chat; the model decides about calls of its tools.

@@ -3,6 +3,7 @@
 mod abilities;
 mod calls;
 mod ids;
+mod pictures;
 
 use pelton::chat::{AnswerStart, Chat, ChatTemplate, Event, Message, ToolChoice};
 use pelton::{

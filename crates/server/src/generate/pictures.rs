@@ -20,10 +20,9 @@ const NO_IMAGES: &str = "the message has a picture, but the model reads text onl
 /// If it has no source, or a file of the provider as its source.
 pub(crate) fn image(part: Map<String, Value>, path: &str) -> Result<Map<String, Value>, ApiError> {
     let mut part = Fields::of(path.to_owned(), Value::Object(part))?;
-    let kind = part.string("type")?.unwrap_or_default();
-    let source = match kind.as_str() {
-        "image" => of_image(&mut part)?,
-        _ => of_image_url(&mut part)?,
+    let source = match part.string("type")?.as_deref() {
+        Some("image_url" | "input_image") => of_image_url(&mut part)?,
+        _ => of_image(&mut part)?,
     };
     part.finish(&[extras::PART, extras::IMAGE])?;
     match source.filter(|source| !source.trim().is_empty()) {

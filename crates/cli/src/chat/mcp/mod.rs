@@ -10,8 +10,8 @@ mod words;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use pelton::chat::is_tool_name;
-use serde_json::{Value, json};
+use pelton::chat::{image_part, is_tool_name};
+use serde_json::{Map, Value, json};
 
 use self::{pipe::Pipe, words::words};
 
@@ -45,6 +45,8 @@ pub(crate) struct Server {
 pub(crate) struct Outcome {
     /// Its text.
     pub(crate) text: String,
+    /// The parts of its pictures.
+    pub(crate) images: Vec<Map<String, Value>>,
     /// Whether the tool says that it failed.
     pub(crate) failed: bool,
 }
@@ -115,7 +117,11 @@ impl Server {
     ) -> Result<Outcome> {
         let params = json!({"name": tool, "arguments": arguments});
         let result = self.request("tools/call", params, stopped).with_context(|| self.name())?;
-        Ok(Outcome { text: text(&result), failed: result["isError"] == true })
+        Ok(Outcome {
+            text: text(&result),
+            images: images(&result),
+            failed: result["isError"] == true,
+        })
     }
 
     /// Sends a request and waits for its result.
@@ -195,6 +201,13 @@ fn definition(tool: &Value) -> Result<Value> {
     Ok(definition)
 }
 
+/// The pictures of a result.
+fn images(result: &Value) -> Vec<Map<String, Value>> {
+    let parts = result["content"].as_array().map_or(&[][..], Vec::as_slice);
+    let sources = parts.iter().filter(|part| part["type"] == "image");
+    sources.filter_map(|part| part["data"].as_str()).map(image_part).collect()
+}
+
 /// The text of a result: its texts, and the kinds of its other parts.
 fn text(result: &Value) -> String {
     let parts = result["content"].as_array().map_or(&[][..], Vec::as_slice);
@@ -244,6 +257,7 @@ mod tests {
             {"type": "resource_link", "uri": "c:d"},
         ]});
         assert_eq!(text(&parts), "one\n[image]\ntwo\nc:d");
+        assert_eq!(images(&parts), [image_part("")]);
         assert_eq!(text(&json!({"structuredContent": {"a": 1}})), "{\"a\":1}");
         assert_eq!(text(&json!({})), "");
         let long = text(&json!({"content": [{"type": "text", "text": "é".repeat(1 << 16)}]}));

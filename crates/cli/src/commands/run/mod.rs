@@ -27,6 +27,7 @@ use crate::{
     loader::Loader,
     model::LoadArgs,
     output::{self, WithHint},
+    pictures::{self, ImageArgs},
     progress::Progress,
     sampling::SamplingArgs,
     speculate::SpeculateArgs,
@@ -62,6 +63,8 @@ pub(crate) struct Args {
     /// Read the prompt from a file
     #[arg(short, long, value_name = "FILE", conflicts_with = "prompt")]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    images: ImageArgs,
     /// Continue the prompt, where a model with a chat template answers it
     #[arg(long)]
     raw: bool,
@@ -154,6 +157,7 @@ impl Args {
             verbose,
             json,
             logit_bias,
+            images,
             template,
             system,
             system_file,
@@ -181,6 +185,7 @@ impl Args {
             bail!("found {flag} without a prompt, expected one after the model or with --prompt");
         }
         let mut chat = chat_command::Args::of(model)?;
+        chat.images = images;
         chat.template = template;
         chat.system = system;
         chat.system_file = system_file;
@@ -219,6 +224,7 @@ impl Args {
     fn rendered(
         &self,
         prompt: &str,
+        images: &[Vec<u8>],
         chat: Option<&ChatTemplate>,
         options: &GenerateOptions,
         sample: u64,
@@ -227,7 +233,7 @@ impl Args {
         options.sampling.seed = options.sampling.seed.map(|seed| seed.wrapping_add(sample));
         let Some(chat) = chat else { return Ok((prompt.into(), options)) };
         let system = self.system.as_deref().map(|text| Message::new("system", text));
-        let messages = system.into_iter().chain([Message::new("user", prompt)]);
+        let messages = system.into_iter().chain([pictures::message(prompt, images)]);
         let mut messages = Chat::new(messages.collect());
         self.thinking.apply(&mut messages);
         let prompt = chat.prompt(&messages)?;
@@ -264,6 +270,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     }
     // files that are missing are found before minutes of loading
     let mut answer = args.options()?;
+    let images = args.images.read()?;
     let source = args.template.as_deref().map(templates::source).transpose()?;
     let interrupt = Interrupt::install();
     let samples = args.samples as usize;
@@ -276,11 +283,12 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     answer.sampling = args.sampling.sampling().clone();
     let chat = args.chat_template(&model, source.as_deref())?;
     let chat = chat.as_deref();
+    pictures::check(&images, chat)?;
     let stop = interrupt.flag();
     let mut lines: Box<dyn FnMut(bool) -> Result<Option<String>>> = match prompts {
         Some(prompts) => {
             if let ([prompt], None, 1) = (&prompts[..], &args.prompts, args.samples) {
-                let rendered = args.rendered(prompt, chat, &answer, 0)?;
+                let rendered = args.rendered(prompt, &images, chat, &answer, 0)?;
                 return one(&args, &model, prompt, rendered, &interrupt);
             }
             let mut prompts = prompts.into_iter();
@@ -294,7 +302,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
             && let Some(prompt) = lines(wait)?
         {
             for sample in 0..args.samples {
-                let rendered = args.rendered(&prompt, chat, &answer, u64::from(sample))?;
+                let rendered = args.rendered(&prompt, &images, chat, &answer, u64::from(sample))?;
                 let (prompt, sample) = (prompt.clone(), sample as usize);
                 waiting.push_back(Item { prompt, index, sample, rendered });
             }

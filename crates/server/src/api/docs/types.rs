@@ -18,9 +18,20 @@ const TYPES: &str = r##"{
     {"type": "object", "required": ["text"], "properties": {
       "type": {"enum": ["text", "input_text", "output_text", null]}, "text": {"type": "string"}
     }},
-    {"description": "A part that is no text: left out, and refused in the newest message",
+    {"description": "A picture as a data: URL or as base64, for a model that sees",
+    "type": "object", "required": ["type", "image_url"], "properties": {
+      "type": {"enum": ["image_url", "input_image"]},
+      "image_url": {"anyOf": [{"type": "string", "minLength": 1}, {
+        "type": "object", "required": ["url"], "properties": {
+          "url": {"type": "string", "minLength": 1},
+          "detail": {"enum": ["auto", "low", "high", "original", null]}
+        }}]},
+      "detail": {"enum": ["auto", "low", "high", "original", null]}
+    }},
+    {"description": "Another part: left out, and refused in the newest message",
     "type": "object", "required": ["type"], "properties": {
-      "type": {"type": "string", "not": {"enum": ["text", "input_text", "output_text"]}}
+      "type": {"type": "string",
+        "not": {"enum": ["text", "input_text", "output_text", "image_url", "input_image", "image"]}}
     }}]}}]},
   "tools": {"type": ["array", "null"], "items": {"anyOf": [{
     "type": "object", "required": ["function"], "properties": {
@@ -67,7 +78,7 @@ const TYPES: &str = r##"{
     }}},
   "file": {"type": "string", "contentMediaType": "application/octet-stream"},
   "granularities": {"type": ["array", "null"], "items": {"enum": ["word", "segment"]}},
-  "nothing": {"type": ["array", "null"], "maxItems": 0},
+  "images": {"type": ["array", "null"], "items": {"type": "string", "minLength": 1}},
   "chunking": {"anyOf": [{"enum": ["auto", null]}, {"type": "object", "properties": {
     "type": {"enum": ["server_vad", null]},
     "threshold": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
