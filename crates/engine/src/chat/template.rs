@@ -133,7 +133,8 @@ impl ChatTemplate {
             let expected = format!("expected one for each of {count} pictures");
             return Err(invalid(format!("the text has {found} markers {marker:?}, {expected}")));
         }
-        let before = self.tokenizer.encode_prompt("").map_err(|error| invalid(error.to_string()))?;
+        let before =
+            self.tokenizer.encode_prompt("").map_err(|error| invalid(error.to_string()))?;
         let before = before.into_iter().filter_map(|id| self.tokenizer.token_text(id));
         let mut segments = vec![Segment::text(before.collect::<String>(), true)];
         for (i, piece) in text.split(marker).enumerate() {

@@ -42,7 +42,8 @@ fn prompts_have_the_decoded_pictures() {
     // its results of tools, which become messages of the user
     let tool = json!({"role": "tool", "content": [{"type": "text", "text": "done"},
                       {"type": "image", "data": "AAAA"}]});
-    let mut chat = Chat::new(vec![Message::new("user", "Go."), serde_json::from_value(tool).unwrap()]);
+    let mut chat =
+        Chat::new(vec![Message::new("user", "Go."), serde_json::from_value(tool).unwrap()]);
     let error = template.prompt(&chat).unwrap_err().to_string();
     assert!(error.starts_with("picture 1 is not a picture of a known format"), "{error}");
     let content = json!([{"type": "text", "text": "done"}, chat_part(PNG)]);
@@ -67,7 +68,13 @@ fn texts_with_markers() {
     let texts: Vec<_> = segments.iter().map(|one| (one.text.as_str(), one.image)).collect();
     assert_eq!(
         texts,
-        [("<|begin|>", None), ("a ", None), ("<|image|>", Some(0)), (" b", None), ("<|image|>", Some(1))]
+        [
+            ("<|begin|>", None),
+            ("a ", None),
+            ("<|image|>", Some(0)),
+            (" b", None),
+            ("<|image|>", Some(1))
+        ]
     );
     assert_eq!(pictures.len(), 2);
     let error = template.marked("a <m>", "<m>", &images).unwrap_err().to_string();

@@ -78,6 +78,7 @@ const TYPES: &str = r##"{
     }}},
   "file": {"type": "string", "contentMediaType": "application/octet-stream"},
   "granularities": {"type": ["array", "null"], "items": {"enum": ["word", "segment"]}},
+  "nothing": {"type": ["array", "null"], "maxItems": 0},
   "images": {"type": ["array", "null"], "items": {"type": "string", "minLength": 1}},
   "chunking": {"anyOf": [{"enum": ["auto", null]}, {"type": "object", "properties": {
     "type": {"enum": ["server_vad", null]},
