@@ -7,6 +7,7 @@
 mod builder;
 mod case;
 mod cases;
+mod passes;
 mod routes;
 
 use std::sync::Arc;
@@ -16,17 +17,12 @@ use pelton_graph::{
     pages_for,
 };
 
-use crate::Random;
-use crate::backend::{forward, relative_difference, rows};
+use crate::backend::{relative_difference, rows};
 use builder::CONTEXT;
 use case::Case;
+use passes::{ROWS, RowsOfPass, SEQUENCES, SHORT, passes};
 
 pub use routes::check_routes;
-
-/// Rows of the passes, one after the other in one sequence; the sum is more than two pages.
-const ROWS: [usize; 10] = [40, 17, 5, 2, 1, 1, 2, 5, 17, 40];
-/// Rows of a second sequence.
-const SHORT: usize = 6;
 
 /// The coverage of a test.
 #[derive(Clone, Debug, Default)]
@@ -180,74 +176,6 @@ pub fn each_executable(backend: &dyn Backend, test: &mut dyn FnMut(&str, &mut Ru
 /// Rows of the longest pass of [`each_executable`].
 pub const WARM: usize = 100;
 
-/// One pass: its rows, and those of them whose logits are wanted. Slots are 0 and 1, the two
-/// sequences of a phase.
-struct RowsOfPass {
-    rows: Vec<Row>,
-    wanted: Vec<u32>,
-}
-
-impl RowsOfPass {
-    /// The same rows, each in a pass of its own, or if sequences must be whole each of those.
-    fn alone(&self, case: &Case) -> Vec<Self> {
-        let whole = case.builder.plan().whole_sequences;
-        let mut first = 0;
-        let together = |a: &Row, b: &Row| whole && a.slot == b.slot;
-        let pass = |rows: &[Row]| {
-            let range = first..first + rows.len() as u32;
-            first = range.end;
-            let wanted = self.wanted.iter().filter(|row| range.contains(row));
-            Self { rows: rows.to_vec(), wanted: wanted.map(|row| row - range.start).collect() }
-        };
-        self.rows.chunk_by(together).map(pass).collect()
-    }
-}
-
-/// Sequences of the passes, in slots 0 and 1.
-const SEQUENCES: u32 = 2;
-/// Lengths of the sequences of each pass over whole sequences.
-const WHOLE: [&[(u32, usize)]; 6] = [
-    &[(0, 40)],
-    &[(1, 17), (0, 23)],
-    &[(0, 1), (1, 2)],
-    &[(1, 38), (0, 1)],
-    &[(0, 5)],
-    &[(0, 33), (1, 7)],
-];
-
-fn passes(plan: &Plan) -> Vec<RowsOfPass> {
-    let mut random = Random::new(5);
-    let mut rows_of = |slot: u32, position: usize, len: usize| {
-        let tokens: Vec<u32> = (0..len).map(|_| random.below(plan.input_tokens()) as u32).collect();
-        rows(&tokens, position, slot)
-    };
-    let mut all: Vec<Vec<Row>> = Vec::new();
-    if plan.whole_sequences {
-        for sequences in WHOLE {
-            let rows = sequences.iter().flat_map(|&(slot, len)| rows_of(slot, 0, len));
-            all.push(rows.collect());
-        }
-    } else {
-        let mut position = 0;
-        for len in ROWS {
-            all.push(rows_of(0, position, len));
-            position += len;
-        }
-        // a second sequence, whose rows alternate with those of the first, and which begins again
-        let pairs = rows_of(0, position, SHORT).into_iter().zip(rows_of(1, 0, SHORT));
-        all.push(pairs.flat_map(<[Row; 2]>::from).collect());
-        all.push(rows_of(1, 0, SHORT - 2));
-        all.push(rows_of(1, SHORT - 2, 1));
-    }
-    let pass = |(i, rows): (usize, Vec<Row>)| {
-        // half of the passes leave rows out
-        let len = rows.len() as u32;
-        let wanted = (0..len).filter(|row| i < 5 || len == 1 || row % 3 != 1).collect();
-        RowsOfPass { rows, wanted }
-    };
-    all.into_iter().enumerate().map(pass).collect()
-}
-
 /// The results of each pass, in each of the phases, which have slots of their own.
 fn run(
     case: &Case,
@@ -292,13 +220,23 @@ fn run(
             first: 0,
             pages,
         });
-        let results = |pass: &RowsOfPass| {
+        let mut results = |pass: &RowsOfPass| {
             let rows: Vec<Row> =
                 pass.rows.iter().map(|row| Row { slot: slot(row.slot), ..*row }).collect();
-            forward(&mut *executable, phase, &rows, &edits, &pass.wanted)
-                .unwrap_or_else(|error| panic!("{}: {error}", case.name))
+            let wants: Vec<Want<'_>> =
+                pass.wanted.iter().map(|&row| Want::Logits { row }).collect();
+            let submitted = executable.submit(&Pass {
+                tables: &edits,
+                places: &pass.places,
+                embeddings: &pass.embeddings,
+                ..Pass::new(pass.phase(phase), &rows, &wants)
+            });
+            let logits = submitted
+                .and_then(|ticket| Ok(executable.take(ticket)?.logits.to_vec()))
+                .unwrap_or_else(|error| panic!("{}: {error}", case.name));
+            logits
         };
-        passes.iter().map(results).collect()
+        passes.iter().map(&mut results).collect()
     };
     Some((0..).zip(phases).map(|(index, &phase)| in_phase(index, phase)).collect())
 }

@@ -1,8 +1,8 @@
 //! Plans of a few steps over random weights.
 
 use pelton_graph::{
-    Activation, Attention, Buffer, BufferId, Cache, CacheGroup, Gating, Linear, Mask, Norm,
-    NormKind, Op, OutputKind, Part, Plan, Rope, RopeId, RopeStyle, Rows, Shape, State, Step,
+    Activation, Attention, Buffer, BufferId, Cache, CacheGroup, Gating, Injected, Linear, Mask,
+    Norm, NormKind, Op, OutputKind, Part, Plan, Rope, RopeId, RopeStyle, Rows, Shape, State, Step,
     Weight, WeightId, WeightKind,
 };
 use pelton_quant::DType;
@@ -242,6 +242,17 @@ impl Builder {
             scaling: "",
         });
         RopeId(self.plan.ropes.len() - 1)
+    }
+
+    /// Makes the pairs of a rotation turn by these coordinates.
+    pub(super) fn axes(&mut self, rope: RopeId, axis: impl Fn(usize) -> u8) {
+        let rope = &mut self.plan.ropes[rope.0];
+        rope.axes = (0..rope.frequencies.len()).map(axis).collect();
+    }
+
+    /// Lets rows have embeddings of so many slices in place of tokens.
+    pub(super) fn pictures(&mut self, slices: usize) {
+        self.plan.injected = Some(Injected { slices, token: 2 });
     }
 
     /// The cache of some heads, and attention over it.

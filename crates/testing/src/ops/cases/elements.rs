@@ -6,11 +6,12 @@ use pelton_quant::DType;
 use crate::ops::builder::{Builder, CONTEXT};
 use crate::ops::case::{Case, WIDTHS, case, tolerance};
 
-const ACTIVATIONS: [Activation; 8] = [
+const ACTIVATIONS: [Activation; 9] = [
     Activation::Identity,
     Activation::Silu,
     Activation::GeluTanh,
     Activation::GeluErf,
+    Activation::GeluQuick,
     Activation::Relu,
     Activation::ReluSquared,
     Activation::Sigmoid,
@@ -66,6 +67,8 @@ fn in_place() -> Vec<Case> {
             ("scale", Op::Scale(-0.37)),
             ("softcap", Op::Softcap(0.8)),
             ("softcap of small values", Op::Softcap(30.0)),
+            ("clamp", Op::Clamp { low: -0.4, high: 0.9 }),
+            ("clamp from below", Op::Clamp { low: 0.1, high: f32::INFINITY }),
             ("temper", Op::Temper { beta: 0.25, interval: 7, offset: 1 }),
             ("temper from 0", Op::Temper { beta: 0.1, interval: 64, offset: 0 }),
         ];

@@ -7,6 +7,7 @@ mod experts;
 mod linears;
 mod masks;
 mod norms;
+mod pictures;
 mod recurrent;
 
 use super::case::Case;
@@ -25,6 +26,7 @@ pub(super) fn all() -> Vec<Case> {
         attentions::cases(),
         masks::cases(),
         encoders::cases(),
+        pictures::cases(),
     ]
     .concat()
 }
