@@ -85,10 +85,8 @@ impl Checkpoint {
             if model.is_file() {
                 return Self::open_with(&model, files);
             }
-            let path = model.as_path();
-            let hf::Contents { metadata, tensors, file_bytes } = hf::open(path, files)?;
-            let metadata = Metadata::new(path.display().to_string(), metadata);
-            return Self::new(Source::HuggingFace, metadata, tensors, file_bytes);
+            let contents = hf::open(&model, files)?;
+            return Self::of_folder(&model, contents, MappedFiles::default());
         }
         let rejected = |problem| Error::at(path, problem);
 
@@ -175,6 +173,29 @@ impl Checkpoint {
         }
         let files = MappedFiles::default();
         Ok(Self { source, file_bytes, metadata, tensors, index, files })
+    }
+
+    /// The model of a Hugging Face directory.
+    pub(crate) fn of_folder(
+        folder: &Path,
+        contents: hf::Contents,
+        files: MappedFiles,
+    ) -> Result<Self, Error> {
+        let hf::Contents { metadata, tensors, file_bytes } = contents;
+        let metadata = Metadata::new(folder.display().to_string(), metadata);
+        let made = Self::new(Source::HuggingFace, metadata, tensors, file_bytes)?;
+        Ok(Self { files, ..made })
+    }
+
+    /// The same model with the tensors that `change` makes of its own.
+    pub(crate) fn with_all(
+        self,
+        change: impl FnOnce(Vec<TensorEntry>) -> Result<Vec<TensorEntry>, Problem>,
+    ) -> Result<Self, Error> {
+        let Self { source, file_bytes, metadata, tensors, index: _, files } = self;
+        let tensors = change(tensors).map_err(|problem| metadata.error(problem))?;
+        let made = Self::new(source, metadata, tensors, file_bytes)?;
+        Ok(Self { files, ..made })
     }
 
     /// Adds a tensor.

@@ -95,6 +95,18 @@ pub enum Problem {
         /// The names of the first ones.
         found: String,
     },
+    /// Files next to a model of which each could be its vision tower.
+    #[error("{found} fit the model as its vision tower: keep one, or name it")]
+    SeveralTowers {
+        /// The files.
+        found: String,
+    },
+    /// A vision tower of an unknown kind.
+    #[error("the vision tower '{tower}' is not supported; docs/models.md lists those that are")]
+    UnknownTower {
+        /// The projector that the file names.
+        tower: String,
+    },
     /// Files of a model in several shards that do not exist.
     #[error("{missing} of {count} shards {} missing: download {first} into the folder",
         if *missing == 1 { "is" } else { "are" })]

@@ -70,6 +70,17 @@ fn gguf_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// The files of a folder that may be a vision tower.
+pub(crate) fn projector_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = entries(folder);
+    files.retain(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        let is_known = name.ends_with(".gguf") || name.ends_with(".mmproj");
+        is_known && !name.contains("-of-") && path.is_file()
+    });
+    files
+}
+
 /// The ggml files of a folder, by their first bytes: `.bin` is the ending of many other files.
 fn ggml_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = entries(folder);

@@ -18,6 +18,7 @@
 
 mod buckets;
 mod checkpoint;
+mod clip;
 mod error;
 mod folder;
 mod foreign;
@@ -34,6 +35,7 @@ mod quantize;
 mod read;
 mod value;
 mod value_type;
+mod vision;
 mod whisper;
 
 pub use buckets::{BUCKETS_ARCHITECTURE, BUCKETS_MODEL, BucketPart, bucket_tensor};
@@ -49,3 +51,4 @@ pub use pelton_quant::DType;
 pub use quantize::{Conversion, Importance, ImportanceSums, Quantize};
 pub use value::{Array, Value};
 pub use value_type::ValueType;
+pub use vision::VisionSettings;

@@ -86,6 +86,11 @@ impl Stated {
         Self { all, class, model_type, outer_type }
     }
 
+    /// `model_type` of the whole model.
+    pub(super) fn whole_type(&self) -> &str {
+        if self.outer_type.is_empty() { &self.model_type } else { &self.outer_type }
+    }
+
     /// As [`Config::default_of`].
     pub(super) fn default_of(&self, key: &str) -> Option<Value> {
         default_of([&self.model_type, &self.outer_type], key)

@@ -73,6 +73,11 @@ impl Object {
         Self { file, path, read, map, defaults: Map::new() }
     }
 
+    /// The path of its keys, empty for the outermost object of a file.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// The same object with values for absent keys.
     pub(super) fn with_defaults(self, defaults: Map<String, Value>) -> Self {
         Self { defaults, ..self }

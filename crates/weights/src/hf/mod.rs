@@ -36,6 +36,7 @@ mod stored;
 mod tokenizer;
 mod transforms;
 mod unread;
+mod vision;
 mod whisper;
 
 use std::path::Path;
@@ -53,6 +54,7 @@ use keys::Out;
 use rope::{Rope, Scaling};
 
 pub(crate) use contents::Contents;
+pub(crate) use vision::open as open_tower;
 
 /// Reads a directory.
 pub(crate) fn open(folder: &Path, files: &mut OpenFiles) -> Result<Contents, Error> {

@@ -227,7 +227,7 @@ pub(super) fn check_keys(
 ) -> Result<(), Error> {
     let mut unknown = Vec::new();
     for (path, value) in all.unread(OBJECTS) {
-        let key = path.as_str();
+        let key = path.strip_prefix(all.path()).unwrap_or(&path);
         if OBJECTS.iter().any(|object| key.strip_prefix(object).is_some_and(|k| k.starts_with('.')))
         {
             if !ROPE.contains(&key.rsplit('.').next().unwrap_or(key)) {

@@ -1,0 +1,160 @@
+//! Tensors of a tower under their names in GGUF.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use pelton_quant::DType;
+
+use super::super::float8;
+use super::super::gather::View;
+use super::super::rules::decimal;
+use super::super::stored::{Source, Stored};
+use super::rules::{Change, find};
+use super::towers::{DEEPSTACK_RULES, Tower};
+use crate::gguf::TensorEntry;
+use crate::{Problem, clip};
+
+/// Starts of the names of a tower's own tensors.
+const STARTS: &[&str] = &["vision_tower.", "vision_model.", "visual."];
+/// Starts of the names of the tensors that join it to the text.
+const JOINTS: &[&str] = &["multi_modal_projector.", "connector.", "mlp1.", "embed_vision."];
+/// Ends of names of FP8 scales, which belong to a weight.
+const SCALES: &[&str] = &["_scale_inv", "_scale"];
+
+/// Start of the names of networks that make further embeddings, before their numbers.
+const DEEPSTACK: &str = "deepstack_merger_list.";
+
+/// The tower's tensors among those of a model, sorted by name. `deepstack` has the layers of the
+/// tower whose states become further embeddings.
+pub(super) fn tensors(
+    tower: &Tower,
+    deepstack: &[usize],
+    sources: &HashMap<String, Source>,
+) -> Result<Vec<TensorEntry>, Problem> {
+    let mut made = Vec::new();
+    let mut names: Vec<&String> = sources.keys().collect();
+    names.sort();
+    for name in names {
+        let Some(own) = own_name(name) else { continue };
+        let is_scale =
+            |end: &&str| name.strip_suffix(*end).is_some_and(|weight| sources.contains_key(weight));
+        if tower.unused.iter().any(|start| own.starts_with(start))
+            || own.ends_with(".position_ids")
+            || own.ends_with(".inv_freq")
+            || SCALES.iter().any(|end| is_scale(&end))
+        {
+            continue;
+        }
+        let unknown =
+            || Problem::UnknownTensor { tensor: name.clone(), architecture: clip::ARCHITECTURE };
+        let numbered = |start: &str| {
+            let (number, rest) = own.strip_prefix(start)?.split_once('.')?;
+            Some((decimal(number)?, rest))
+        };
+        let (to, change) = if let Some((number, rest)) = numbered(tower.block) {
+            let (to, change) = find(tower.blocks, rest).ok_or_else(unknown)?;
+            (format!("v.blk.{number}.{to}"), change)
+        } else if let Some((number, rest)) = numbered(DEEPSTACK) {
+            let layer = deepstack.get(number).ok_or_else(unknown)?;
+            let (to, change) = find(&[DEEPSTACK_RULES], rest).ok_or_else(unknown)?;
+            (format!("v.deepstack.{layer}.{to}"), change)
+        } else {
+            find(tower.globals, own).ok_or_else(unknown)?
+        };
+        make(&sources[name], sources, to, change, &mut made)?;
+    }
+    Ok(made)
+}
+
+/// The name of a tensor of the tower within it; `None` of other tensors.
+fn own_name(name: &str) -> Option<&str> {
+    let name = name.strip_prefix("model.").unwrap_or(name);
+    if JOINTS.iter().any(|start| name.starts_with(start)) {
+        return Some(name);
+    }
+    let own = STARTS.iter().find_map(|start| name.strip_prefix(start))?;
+    Some(own.strip_prefix("vision_model.").unwrap_or(own))
+}
+
+fn make(
+    source: &Source,
+    sources: &HashMap<String, Source>,
+    to: String,
+    change: Change,
+    made: &mut Vec<TensorEntry>,
+) -> Result<(), Problem> {
+    let fault = |fault: String| fault_of(source, fault);
+    if source.shape.contains(&0) {
+        return Err(fault(format!("has shape {:?}, expected elements", source.shape)));
+    }
+    let (dtype, bytes) = match source.stored {
+        Stored::F8E4M3 | Stored::F8E5M2 => {
+            let scale = SCALES.iter().find_map(|end| sources.get(&format!("{}{end}", source.name)));
+            (DType::BF16, float8::expanded(source, scale).map_err(fault)?)
+        }
+        stored => match stored.dtype() {
+            Some(dtype) => (dtype, source.bytes.clone()),
+            None => {
+                return Err(fault(format!("has type {stored:?}, expected F32, F16, BF16 or FP8")));
+            }
+        },
+    };
+    // a scalar is one of one element
+    let shape = if source.shape.is_empty() { vec![1] } else { source.shape.clone() };
+    match change {
+        Change::None => made.push(entry(source, to, dtype, &shape, bytes)?),
+        Change::PlusOne => {
+            let mut values = vec![0.0; shape.iter().product()];
+            pelton_quant::decode(dtype, &bytes, &mut values)
+                .map_err(|error| fault(error.to_string()))?;
+            let bytes = values.iter().flat_map(|value| (value + 1.0).to_le_bytes()).collect();
+            made.push(entry(source, to, DType::F32, &shape, bytes)?);
+        }
+        Change::Patches => {
+            for (i, view) in frames(&shape).map_err(fault)?.into_iter().enumerate() {
+                let to = if i == 0 { to.clone() } else { format!("{to}.{i}") };
+                let shape: Vec<_> = view.shape();
+                let bytes = view.take(&bytes, dtype.block_bytes());
+                made.push(entry(source, to, dtype, &shape[..shape.len().min(4)], bytes)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The matrix of each frame of patches `[outputs, channels, side, side]`; other shapes stay.
+fn frames(shape: &[usize]) -> Result<Vec<View>, String> {
+    const CHANNELS: usize = 3;
+    let view = View::new(shape);
+    match *shape {
+        [_, CHANNELS, _, _] => Ok(vec![view]),
+        [_, _, _, CHANNELS] => Ok(vec![view.swapped(1, 3).swapped(2, 3)]),
+        [_, CHANNELS, count @ 1..=2, _, _] => {
+            // the frame becomes the last dimension, of length 1
+            let view = view.swapped(2, 3).swapped(3, 4);
+            Ok((0..count).map(|frame| view.clone().narrow(4, frame, 1)).collect())
+        }
+        [_, count @ 1..=2, _, _, CHANNELS] => {
+            let view = view.swapped(1, 4);
+            Ok((0..count).map(|frame| view.clone().narrow(4, frame, 1)).collect())
+        }
+        [_] | [_, _] => Ok(vec![view]),
+        _ => Err(format!("has shape {shape:?}, expected patches of three channels")),
+    }
+}
+
+fn fault_of(source: &Source, fault: String) -> Problem {
+    Problem::SafetensorsTensor { tensor: source.name.clone(), fault }
+}
+
+fn entry(
+    source: &Source,
+    name: String,
+    dtype: DType,
+    shape: &[usize],
+    bytes: Bytes,
+) -> Result<TensorEntry, Problem> {
+    let shape: Vec<_> = shape.iter().rev().copied().collect();
+    TensorEntry::new(name, dtype, &shape, bytes)
+        .ok_or_else(|| fault_of(source, format!("has shape {shape:?}, expected 1 to 4 dimensions")))
+}

@@ -1,0 +1,66 @@
+//! Vision towers: a second checkpoint next to that of the text model.
+//!
+//! Its architecture is `clip`, and its keys and tensors have the names of llama.cpp's "mmproj"
+//! files (`gguf-py` of llama_cpp_python 0.3.36, `Keys.ClipVision` and `V_*`). Such a file and a
+//! Hugging Face directory meet here. Both are then brought to the form of plans, see `complete`.
+
+mod companion;
+mod complete;
+mod settings;
+
+use std::path::Path;
+
+use crate::map::OpenFiles;
+use crate::{Checkpoint, Error, clip, folder, hf};
+
+pub use settings::VisionSettings;
+
+impl Checkpoint {
+    /// Opens the vision tower of the model at `path`; `None` if it has none.
+    ///
+    /// The tower of a Hugging Face directory is among its tensors. A GGUF file has it in another
+    /// file of its folder, which the contents tell. The path can also be the path of the tower's
+    /// file.
+    ///
+    /// The tensors are in the form of plans. The two frames of a patch are summed, factors of a
+    /// branch are part of its last matrix, and matrices have their outputs as rows. A file that is
+    /// written of them is not one for other programs; [`open`](Self::open) gives the tensors as
+    /// they are.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and [`Problem::SeveralTowers`](crate::Problem::SeveralTowers) if
+    /// two files could be the tower.
+    pub fn open_tower(path: impl AsRef<Path>) -> Result<Option<Self>, Error> {
+        let path = path.as_ref();
+        let model = if path.is_dir() { folder::model_of(path)? } else { path.to_owned() };
+        let opened = if model.is_dir() {
+            tower_of_folder(&model)?
+        } else {
+            let own = Self::open(&model)?;
+            match clip::projector(own.metadata()) {
+                Some(_) => Some(own),
+                None => companion::tower_of(&model, &own)?,
+            }
+        };
+        opened.map(complete::completed).transpose()
+    }
+
+    /// The settings of the pictures of a tower.
+    ///
+    /// # Errors
+    ///
+    /// If the tower has a projector for which none are known, or lacks a key.
+    pub fn vision_settings(&self) -> Result<VisionSettings, Error> {
+        settings::of(self)
+    }
+}
+
+fn tower_of_folder(folder: &Path) -> Result<Option<Checkpoint>, Error> {
+    let mut files = OpenFiles::default();
+    let opened = hf::open_tower(folder, &mut files);
+    // a file that was cut meanwhile may be any kind of fault
+    let files = files.finish()?;
+    let Some(contents) = opened? else { return Ok(None) };
+    Checkpoint::of_folder(folder, contents, files).map(Some)
+}
