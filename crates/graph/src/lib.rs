@@ -41,7 +41,10 @@ pub use arch::{
     Window, architectures,
 };
 pub use backend::{Backend, Executable, HostExecutables, Pipeline, Shared};
-pub use build::{BuildOptions, PictureRows, PoolingType, build, build_for, build_head, build_with};
+pub use build::{
+    BuildOptions, PictureRows, PoolingType, TowerFamily, TowerInput, VisionTower, build, build_for,
+    build_head, build_tower, build_with,
+};
 pub use effort::{
     Effort, EffortCurve, EffortForm, EffortOptions, EffortTable, InputScores, LOWER_HALF,
     MatrixScores, ScoreCounts, is_effort_matrix,

@@ -6,6 +6,7 @@
 //! | `tensors` | the tensors that a plan reads, and the refusal of files with others |
 //! | `sizes`, `heads`, `rope`, `pictures`, `shapes` | keys → [`shapes::LayerShape`]s, caches, rotations |
 //! | `builder` | buffers and steps |
+//! | `vision` | towers of vision models, with plans of their own |
 //! | `whisper` | the keys and steps of Whisper, an encoder and a decoder |
 //! | `embed`, `layers`, `attention`, `latent`, `recurrent`, `feed_forward`, `experts`, `output`, `next_token` | steps |
 //!
@@ -37,9 +38,11 @@ mod rope;
 mod shapes;
 mod sizes;
 mod tensors;
+mod vision;
 mod whisper;
 
 pub use output::PoolingType;
+pub use vision::{TowerFamily, TowerInput, VisionTower, build_tower};
 
 use pelton_weights::{Checkpoint, Keys};
 

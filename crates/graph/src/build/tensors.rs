@@ -44,13 +44,17 @@ impl<'a> Tensors<'a> {
     pub(super) fn factor(&mut self, name: &str) -> Result<f32, Error> {
         match self.decode(name, 1)?.as_slice() {
             [factor] if factor.is_finite() => Ok(*factor),
-            found => Err(Error::TensorValue {
-                file: self.checkpoint.name().to_owned(),
-                tensor: name.to_owned(),
-                found: found.first().map_or("none".to_owned(), f32::to_string),
-                expected: "a finite number",
-            }),
+            found => {
+                let found = found.first().map_or("none".to_owned(), f32::to_string);
+                Err(self.value_fault(name, found, "a finite number"))
+            }
         }
+    }
+
+    /// The error of a tensor's value.
+    pub(super) fn value_fault(&self, name: &str, found: String, expected: &'static str) -> Error {
+        let (file, tensor) = (self.checkpoint.name().to_owned(), name.to_owned());
+        Error::TensorValue { file, tensor, found, expected }
     }
 
     /// Marks a tensor as known, although the plan does not read it.

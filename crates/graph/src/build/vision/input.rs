@@ -1,0 +1,223 @@
+//! What the passes of a picture read, and what becomes of their results.
+
+use pelton_weights::Checkpoint;
+
+use super::VisionTower;
+use super::family::{Join, Places};
+use super::places::patches;
+use super::windows::Windows;
+use crate::{Error, Input, Place, Row};
+
+/// The rows of a pass, and the values of the buffers of its plan's entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TowerInput {
+    /// [`Pass::rows`](crate::Pass::rows): rows of slot 0 from position 0 on.
+    pub rows: Vec<Row>,
+    /// [`Pass::places`](crate::Pass::places); empty if the plan does not read them.
+    pub places: Vec<Place>,
+    /// [`Pass::hidden`](crate::Pass::hidden) of the host.
+    pub hidden: Vec<f32>,
+}
+
+impl VisionTower {
+    /// Rows of the tower's pass over a picture.
+    #[must_use]
+    pub fn rows(&self, grid: [u32; 2]) -> usize {
+        count(grid) + self.of.class_rows()
+    }
+
+    /// Embeddings of a picture.
+    #[must_use]
+    pub fn tokens(&self, grid: [u32; 2]) -> usize {
+        count(grid) / self.square()
+    }
+
+    /// The tower's pass over a picture with these values of patches `[patches, values]`, in the
+    /// order of `pelton_image::Prepared`. `checkpoint` is the tower's.
+    ///
+    /// The pass is one of [`Phase::Prompt`](crate::Phase::Prompt) without wants that keeps its
+    /// hidden states. The page table of slot 0 has pages for all rows.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pass`] if the tower cannot take a picture of this grid, or the values are not those
+    /// of its patches.
+    pub fn input(
+        &self,
+        checkpoint: &Checkpoint,
+        pixels: &[f32],
+        grid: [u32; 2],
+    ) -> Result<TowerInput, Error> {
+        self.check(grid)?;
+        let (found, expected) = (pixels.len(), count(grid) * self.pixels);
+        if found != expected {
+            return Err(Error::Pass(format!(
+                "{found} values of pixels, expected {expected} for {} x {} patches",
+                grid[0], grid[1]
+            )));
+        }
+        let class = self.of.class_rows();
+        let mut hidden = vec![0.0; class * self.pixels];
+        match self.of.places {
+            // this tower takes colours from -1 to 1
+            Places::Axes => hidden.extend(pixels.iter().map(|value| 2.0 * (value - 0.5))),
+            _ => hidden.extend_from_slice(pixels),
+        }
+        let places = self.place_rows(checkpoint, grid)?;
+        let windows = self.windows(grid);
+        if let Some(windows) = &windows {
+            hidden = windows.sorted(&hidden, self.square() * self.pixels);
+        }
+        hidden.extend(places);
+        let places = match self.tower.has_places() {
+            true => self.coordinates(grid, windows.as_ref()),
+            false => Vec::new(),
+        };
+        Ok(TowerInput { rows: plain_rows(self.rows(grid)), places, hidden })
+    }
+
+    /// The projector's pass after the tower's, whose kept states are
+    /// [`Outputs::hidden`](crate::Outputs::hidden). It keeps its hidden states too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pass`] if the states are not those of such a picture.
+    pub fn between(&self, kept: &[f32], grid: [u32; 2]) -> Result<TowerInput, Error> {
+        self.check(grid)?;
+        let len = self.rows(grid) * self.hidden;
+        let (found, expected) = (kept.len(), len * (1 + self.deepstack));
+        if found != expected {
+            return Err(Error::Pass(format!("{found} values of states, expected {expected}")));
+        }
+        let windows = self.windows(grid);
+        let mut hidden = Vec::new();
+        for states in kept.chunks_exact(len) {
+            let states = &states[self.of.class_rows() * self.hidden..];
+            let square = self.square() * self.hidden;
+            match &windows {
+                Some(windows) => hidden.extend(windows.restored(states, square)),
+                None => states.chunks(square).for_each(|of| self.join(of, &mut hidden)),
+            }
+        }
+        let rows = plain_rows(self.tokens(grid));
+        Ok(TowerInput { rows, places: Vec::new(), hidden })
+    }
+
+    /// The states `[patches, width]` after the last layer of what the tower's pass kept, in the
+    /// order of patches.
+    #[must_use]
+    pub fn last_states(&self, kept: &[f32], grid: [u32; 2]) -> Vec<f32> {
+        let states = kept.get(..self.rows(grid) * self.hidden).unwrap_or_default();
+        let states = states.get(self.of.class_rows() * self.hidden..).unwrap_or_default();
+        match self.windows(grid) {
+            Some(windows) => windows.restored(states, self.square() * self.hidden),
+            None => states.to_vec(),
+        }
+    }
+
+    /// The embeddings `[tokens, (1 + deepstack) · width]` of what the projector's pass kept: each
+    /// row has the embedding, and then those of the text model's first layers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pass`] if the values are not those of such a picture.
+    pub fn embeddings(&self, kept: &[f32], grid: [u32; 2]) -> Result<Vec<f32>, Error> {
+        let (tokens, slices) = (self.tokens(grid), 1 + self.deepstack);
+        let (found, expected) = (kept.len(), tokens * slices * self.width);
+        if found != expected {
+            return Err(Error::Pass(format!("{found} values of embeddings, expected {expected}")));
+        }
+        let slice = |token: usize, slice: usize| {
+            &kept[(slice * tokens + token) * self.width..][..self.width]
+        };
+        let of = |token| (0..slices).flat_map(move |i| slice(token, i));
+        Ok((0..tokens).flat_map(of).copied().collect())
+    }
+
+    /// Patches of a square.
+    fn square(&self) -> usize {
+        (self.merge as usize).pow(2)
+    }
+
+    fn windows(&self, grid: [u32; 2]) -> Option<Windows> {
+        let squares = grid.map(|side| (side / self.merge) as usize);
+        (self.window > 0).then(|| Windows::new(squares, self.window))
+    }
+
+    /// Appends what the projector reads of the states of a square.
+    fn join(&self, states: &[f32], out: &mut Vec<f32>) {
+        let width = self.hidden;
+        let of = |i: usize| states.iter().skip(i).step_by(width).copied();
+        let mean = |i| (of(i).map(f64::from).sum::<f64>() / self.square() as f64) as f32;
+        match self.of.join {
+            Join::Fold => out.extend_from_slice(states),
+            Join::FoldElements => out.extend((0..width).flat_map(of)),
+            Join::Mean => out.extend((0..width).map(mean)),
+            Join::StandardMean => {
+                let root = (width as f64).sqrt() as f32;
+                let scaled = (0..width).map(|i| mean(i) * root);
+                match &self.standard {
+                    Some([bias, scale]) => out.extend(
+                        scaled.zip(bias).zip(scale).map(|((x, bias), scale)| (x - bias) * scale),
+                    ),
+                    None => out.extend(scaled),
+                }
+            }
+        }
+    }
+
+    /// The coordinates of rows, and their windows.
+    fn coordinates(&self, grid: [u32; 2], windows: Option<&Windows>) -> Vec<Place> {
+        let patches: Vec<_> = patches(grid, self.merge).collect();
+        let class = self.of.class_rows() as u32;
+        let place = |(position, [y, x]): (u32, [u32; 2])| Place {
+            at: [0, y, x],
+            group: [position, position + 1],
+        };
+        let rows = (0..class).map(Place::of);
+        let Some(windows) = windows else {
+            return rows.chain((class..).zip(patches).map(place)).collect();
+        };
+        let square = self.square();
+        let mut all = Vec::with_capacity(patches.len());
+        for group in windows.groups() {
+            let first = all.len() as u32;
+            let end = first + (group.len() * square) as u32;
+            for index in group {
+                let of = &patches[index * square..][..square];
+                all.extend(of.iter().map(|&[y, x]| Place { at: [0, y, x], group: [first, end] }));
+            }
+        }
+        all
+    }
+
+    fn check(&self, grid: [u32; 2]) -> Result<(), Error> {
+        let [rows, columns] = grid;
+        let refuse = |expected: String| {
+            Err(Error::Pass(format!(
+                "a picture of {rows} x {columns} patches, expected {expected}"
+            )))
+        };
+        if let Some([high, wide]) = self.grid.filter(|own| *own != grid) {
+            return refuse(format!("{high} x {wide}"));
+        }
+        let merge = self.merge;
+        if grid.iter().any(|side| *side == 0 || !side.is_multiple_of(merge)) {
+            return refuse(format!("a multiple of {merge} on each side"));
+        }
+        let most = self.tower.context;
+        if u64::from(rows) * u64::from(columns) > most as u64 {
+            return refuse(format!("at most {most}"));
+        }
+        Ok(())
+    }
+}
+
+/// Patches of a grid.
+fn count([rows, columns]: [u32; 2]) -> usize {
+    rows as usize * columns as usize
+}
+
+fn plain_rows(count: usize) -> Vec<Row> {
+    (0..count as u32).map(|position| Row { input: Input::Features, position, slot: 0 }).collect()
+}
