@@ -17,6 +17,7 @@ mod random;
 pub mod sampling;
 mod skip;
 pub mod speech;
+pub mod towers;
 mod whisper;
 
 pub use random::Random;

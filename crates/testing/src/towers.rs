@@ -1,0 +1,142 @@
+//! One test body for every backend: vision towers of `tests/fixtures/vision`, compared with what
+//! transformers computes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pelton_graph::{
+    Backend, Executable, Hidden, KvType, Limits, Pass, Phase, Plan, TableEdit, TowerInput,
+    VisionTower, build_tower, pages_for,
+};
+use pelton_weights::Checkpoint;
+
+use crate::backend::relative_difference;
+use crate::npy;
+
+/// The folder of a tiny vision model.
+pub fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/vision").join(name)
+}
+
+/// A loaded tower.
+pub struct Tower {
+    /// Its plans.
+    pub plans: VisionTower,
+    checkpoint: Arc<Checkpoint>,
+    tower: Box<dyn Executable>,
+    projector: Box<dyn Executable>,
+}
+
+/// The results of a picture.
+pub struct Seen {
+    /// The tower's states.
+    pub states: Vec<f32>,
+    /// Embeddings of the text model.
+    pub embeddings: Vec<f32>,
+}
+
+impl Tower {
+    /// Loads a tower for pictures of at most this many rows.
+    ///
+    /// # Panics
+    /// If the backend refuses it.
+    pub fn load(backend: &dyn Backend, checkpoint: Checkpoint, rows: usize) -> Self {
+        let checkpoint = Arc::new(checkpoint);
+        let plans = build_tower(&checkpoint).unwrap();
+        let load = |plan: &Plan| {
+            let limits = Limits {
+                rows,
+                wants: 1,
+                sequences: 1,
+                context: rows.min(plan.context),
+                pages: vec![pages_for(rows); plan.groups.len()],
+                snapshots: 0,
+                kv: KvType::F32,
+                tokens: plan.vocab,
+                bias: 0,
+            };
+            let plan = plan.clone().fuse(&|op, plan| backend.accepts(op, plan));
+            backend.load(plan, Arc::clone(&checkpoint), limits, &mut |_, _| {}).unwrap()
+        };
+        let (tower, projector) = (load(&plans.tower), load(&plans.projector));
+        Self { plans, checkpoint, tower, projector }
+    }
+
+    /// Runs a picture through the tower and the projector.
+    ///
+    /// # Panics
+    /// If a pass fails.
+    pub fn see(&mut self, pixels: &[f32], grid: [u32; 2]) -> Seen {
+        let input = self.plans.input(&self.checkpoint, pixels, grid).unwrap();
+        let pages: Vec<u32> = (0..pages_for(input.rows.len()) as u32).rev().collect();
+        let edit = TableEdit { group: 0, slot: 0, first: 0, pages: &pages };
+        let states = run(&mut *self.tower, &input, &[edit]);
+        let between = self.plans.between(&states, grid).unwrap();
+        let kept = run(&mut *self.projector, &between, &[]);
+        Seen { embeddings: self.plans.embeddings(&kept, grid).unwrap(), states }
+    }
+}
+
+fn run(of: &mut dyn Executable, input: &TowerInput, tables: &[TableEdit<'_>]) -> Vec<f32> {
+    let pass = Pass {
+        tables,
+        places: &input.places,
+        hidden: Hidden::Given(&input.hidden),
+        keeps_hidden: true,
+        ..Pass::new(Phase::Prompt, &input.rows, &[])
+    };
+    let ticket = of.submit(&pass).unwrap();
+    of.take(ticket).unwrap().hidden.to_vec()
+}
+
+/// Compares all pictures of a model's folder, whose tower comes from `checkpoint`.
+///
+/// # Panics
+/// If a state or an embedding differs by more than `tolerance` of the greatest.
+pub fn equals_the_oracle(
+    backend: &dyn Backend,
+    name: &str,
+    checkpoint: Checkpoint,
+    tolerance: f32,
+) {
+    let folder = folder(name);
+    let array = |file: &str| npy::floats(folder.join(file));
+    let grids = npy::integers(folder.join("grids.npy"));
+    let (pixels, states, rows) = (array("pixels.npy"), array("states.npy"), array("rows.npy"));
+    let patches: u32 = grids.as_chunks::<2>().0.iter().map(|[high, wide]| high * wide).sum();
+    let values = pixels.len() / patches as usize;
+    let hidden = states.len() / patches as usize;
+    let deepstack = folder.join("deepstack.npy");
+    let deep = if deepstack.is_file() { npy::floats(deepstack) } else { Vec::new() };
+    let mut tower = Tower::load(backend, checkpoint, 512);
+    assert_eq!(tower.plans.width, npy::shaped_floats(folder.join("rows.npy")).0[1]);
+    let (mut at, mut token) = (0, 0);
+    for &grid in grids.as_chunks::<2>().0 {
+        let patches = (grid[0] * grid[1]) as usize;
+        let seen = tower.see(&pixels[at * values..][..patches * values], grid);
+        let expected = &states[at * hidden..][..patches * hidden];
+        let found = tower.plans.last_states(&seen.states, grid);
+        let difference = relative_difference(expected, &found);
+        assert!(difference < tolerance, "{name}: states of {grid:?} differ by {difference}");
+        let (width, tokens) = (tower.plans.width, tower.plans.tokens(grid));
+        let slices = 1 + tower.plans.deepstack;
+        for slice in 0..slices {
+            let all = seen.embeddings.chunks(slices * width);
+            let found: Vec<f32> =
+                all.flat_map(|row| &row[slice * width..][..width]).copied().collect();
+            let expected = match slice {
+                0 => &rows[token * width..][..tokens * width],
+                _ => &deep[(slice - 1) * rows.len() + token * width..][..tokens * width],
+            };
+            let difference = relative_difference(expected, &found);
+            assert!(
+                difference < tolerance,
+                "{name}: slice {slice} of {grid:?} differs by {difference}"
+            );
+        }
+        at += patches;
+        token += tokens;
+    }
+    assert_eq!(token * tower.plans.width, rows.len());
+    assert_eq!(tower.plans.deepstack * rows.len(), deep.len());
+}
