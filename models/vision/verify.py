@@ -4,16 +4,19 @@
 
 `Idefics3ForConditionalGeneration` answers held-out questions greedily.  Its answers and logits
 must be those of `model.py`.  Writes HF_DIR/answers.json; with --samples also pictures in PNG and
-their answers, from weights rounded to Q8_0.
+their answers, from weights rounded to Q8_0.  A sample's file is small, and each token of its
+answers is clearly the most probable.  Whether the answers are right does not matter.
 """
 
 import argparse
+import itertools
 import json
 import pathlib
 import random
 
 import data
 import evaluate
+import numpy as np
 import pictures
 import questions
 import tokens
@@ -23,6 +26,9 @@ from transformers import Idefics3ForConditionalGeneration
 
 MOST_BYTES = 4096
 LONGEST = 48
+SAMPLES = 6 * len(questions.TRAINED)
+CLEAR = 0.5  # between the logits of the most probable token and the next
+DESCRIBE = "Describe the picture."
 
 
 def held_out(number):
@@ -47,22 +53,36 @@ class Reader:
                     if evaluate.in_q8_0(name, weight):
                         weight.copy_(evaluate.round_to_q8_0(weight))
 
-    def inputs(self, image, asked):
-        ids, _ = self.writer.row([([self.writer.image(), asked], "")])
-        pixels = torch.from_numpy(pictures.tile(image).copy())
-        values = ((pixels.float() / 255 - 0.5) / 0.5).permute(2, 0, 1)[None, None]
-        return dict(input_ids=torch.tensor([ids[:-1]]), pixel_values=values), pixels
+    def inputs(self, images, *asked, answered=()):
+        """Tokens and pixels of turns; the first has all images but the last, which has the last
+        if there are several turns."""
+        places = [[self.writer.image()] * len(images)] + [[] for _ in asked[1:]]
+        if len(asked) > 1:
+            places[-1].append(places[0].pop())
+        turns = [([*at, text], answer) for at, text, answer in zip(places, asked, [*answered, ""])]
+        ids, _ = self.writer.row(turns)
+        pixels = np.stack([pictures.tile(image) for image in images]) if images else None
+        inputs = dict(input_ids=torch.tensor([ids[:-1]]))
+        if images:
+            values = (torch.from_numpy(pixels).float() / 255 - 0.5) / 0.5
+            inputs["pixel_values"] = values.permute(0, 3, 1, 2)[None]
+        return inputs, pixels
 
     @torch.no_grad()
     def answer(self, inputs):
-        ids = self.model.generate(
+        """The greedy answer, and the least distance from a token's logit to the next one's."""
+        found = self.model.generate(
             **inputs,
             attention_mask=torch.ones_like(inputs["input_ids"]),
             max_new_tokens=LONGEST,
             do_sample=False,
             pad_token_id=self.tokenizer.token_to_id(tokens.END),
+            return_dict_in_generate=True,
+            output_logits=True,
         )
-        return self.tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :].tolist())
+        ids = found.sequences[0, inputs["input_ids"].shape[1] :].tolist()
+        best = torch.cat(found.logits).topk(2).values
+        return self.tokenizer.decode(ids), (best[:, 0] - best[:, 1]).min().item()
 
 
 @torch.no_grad()
@@ -71,25 +91,57 @@ def difference(reader, own, inputs, pixels):
     ids = inputs["input_ids"]
     theirs = reader.model(**inputs, attention_mask=torch.ones_like(ids)).logits[0]
     pair = torch.stack([ids, torch.zeros_like(ids)])
-    return (theirs - own(torch.stack([pixels, pixels]), pair)[0, 0]).abs().max().item()
+    pixels = torch.from_numpy(np.concatenate([pixels, pixels]))
+    return (theirs - own(pixels, pair)[0, 0]).abs().max().item()
 
 
-def write_samples(hf_dir, folder, count=16):
-    reader, chosen, number = Reader(hf_dir, rounded=True), [], 10_000
+def sample(reader, folder, at, number):
+    """A picture's entry, or None if its file is large or an answer is unclear."""
+    image, task, asked, expected = held_out(number)
+    path = folder / f"{at:02}-{task.replace('_', '-')}.png"
+    image.save(path, optimize=True)
+    if path.stat().st_size <= MOST_BYTES:
+        answer, margin = reader.answer(reader.inputs([image], asked)[0])
+        described, other = reader.answer(reader.inputs([image], DESCRIBE)[0])
+        if min(margin, other) >= CLEAR:
+            texts = dict(asked=asked, expected=expected, answer=answer, described=described)
+            return image, dict(file=path.name, task=task) | texts
+    path.unlink()
+    return None
+
+
+def write_samples(hf_dir, folder):
+    reader, chosen = Reader(hf_dir, rounded=True), []
     folder.mkdir(parents=True, exist_ok=True)
-    while len(chosen) < count:
-        image, task, asked, answer = held_out(number)
-        number += 1
-        path = folder / f"{len(chosen):02}-{task.replace('_', '-')}.png"
-        image.save(path, optimize=True)
-        got = reader.answer(reader.inputs(image, asked)[0])
-        if path.stat().st_size > MOST_BYTES or got != answer:
-            path.unlink()
-            number += len(questions.TRAINED) - 1 if number < 11_000 else 0
-            continue
-        described = reader.answer(reader.inputs(image, "Describe the picture.")[0])
-        chosen.append(dict(file=path.name, asked=asked, answer=got, described=described))
-    (folder / "answers.json").write_text(json.dumps(chosen, indent=1) + "\n")
+    tasks = len(questions.TRAINED)
+    numbers = [itertools.count(160_000 + task, tasks) for task in range(tasks)]
+    for at in range(SAMPLES):
+        found = (sample(reader, folder, at, number) for number in numbers[at % tasks])
+        chosen.append(next(entry for entry in found if entry))
+    pairs, chats, texts = [], [], []
+    for (first, one), (second, other) in zip(chosen[:32:2], chosen[1:32:2]):
+        files = [one["file"], other["file"]]
+        asked = questions.ORDER[len(pairs) % 2] + "describe the picture."
+        answer, margin = reader.answer(reader.inputs([first, second], asked)[0])
+        if margin >= CLEAR:
+            pairs.append(dict(files=files, asked=asked, answer=answer))
+        turns = reader.inputs(
+            [first, second], one["asked"], other["asked"], answered=[one["answer"]]
+        )
+        answer, margin = reader.answer(turns[0])
+        if margin >= CLEAR:
+            turns = dict(asked=[one["asked"], other["asked"]], answers=[one["answer"], answer])
+            chats.append(dict(files=files) | turns)
+        for asked in (one["asked"], DESCRIBE, "Hello.")[: 1 if texts else 3]:
+            answer, margin = reader.answer(reader.inputs([], asked)[0])
+            if margin >= CLEAR:
+                texts.append(dict(asked=asked, answer=answer))
+    entries = [entry for _, entry in chosen]
+    answers = dict(pictures=entries, pairs=pairs, chats=chats, texts=texts)
+    (folder / "answers.json").write_text(json.dumps(answers, indent=1) + "\n")
+    right = sum(entry["answer"] == entry["expected"] for entry in entries)
+    size = sum(path.stat().st_size for path in folder.glob("*.png"))
+    print(f"{right} of {len(entries)} samples are right; {size} bytes of pictures")
 
 
 def main():
@@ -102,9 +154,9 @@ def main():
     entries, most = [], 0.0
     for number in range(args.cases):
         image, task, asked, expected = held_out(number)
-        inputs, pixels = reader.inputs(image, asked)
+        inputs, pixels = reader.inputs([image], asked)
         most = max(most, difference(reader, own, inputs, pixels))
-        got = reader.answer(inputs)
+        got, _ = reader.answer(inputs)
         entries.append(dict(number=number, task=task, asked=asked, expected=expected, got=got))
     (args.hf_dir / "answers.json").write_text(json.dumps(entries, indent=1) + "\n")
     right = sum(entry["got"] == entry["expected"] for entry in entries)
