@@ -93,7 +93,7 @@ impl Message {
         text: impl Into<String>,
         images: impl IntoIterator<Item = impl AsRef<[u8]>>,
     ) -> Self {
-        let images = images.into_iter().map(|bytes| picture::of_bytes(bytes.as_ref()));
+        let images = images.into_iter().map(|bytes| picture::image_file(bytes.as_ref()));
         let parts = images.chain([picture::text_part(&text.into())]).collect();
         Self { role: role.into(), content: Some(Content::Parts(parts)), ..Self::default() }
     }

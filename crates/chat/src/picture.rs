@@ -55,7 +55,7 @@ pub fn image_source(part: &Map<String, Value>) -> Option<&str> {
 }
 
 /// The part of a picture whose file has the bytes.
-pub(crate) fn of_bytes(bytes: &[u8]) -> Map<String, Value> {
+pub fn image_file(bytes: &[u8]) -> Map<String, Value> {
     // the declared type is not read: the bytes show it
     image_part(format!("data:image/png;base64,{}", BASE64.encode(bytes)))
 }

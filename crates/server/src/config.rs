@@ -256,6 +256,8 @@ pub struct Config {
     /// Further names of the server in the `Host` header and in the origin of its own page, such as
     /// that of a proxy. Addresses, `localhost` and names outside of public DNS need not be here.
     pub hosts: Vec<String>,
+    /// Hosts from which pictures are fetched that clients name by their address; none at first.
+    pub media_hosts: Vec<String>,
     /// Bounds of connections and requests.
     pub limits: Limits,
     /// Options of requests that do not set them.
@@ -364,6 +366,7 @@ impl Default for Config {
             in_file_order: false,
             strict_models: false,
             hosts: Vec::new(),
+            media_hosts: Vec::new(),
             keys: Vec::new(),
             admin_keys: Vec::new(),
             allow_public: false,

@@ -23,6 +23,7 @@ mod generate;
 mod http;
 mod input;
 mod kv_events;
+mod media;
 mod metrics;
 mod models;
 mod pulls;

@@ -53,10 +53,12 @@ impl ChatRequest {
         }
     }
 
-    /// Whether a constraint must be compiled for the replies: of the answer, or of tool calls.
+    /// Whether the start takes long: pictures must be decoded, or a constraint must be compiled for
+    /// the replies, of the answer or of tool calls.
     pub(crate) fn compiles(&self) -> bool {
         let is_strict = |tool: &Value| tool["function"]["strict"] == true;
         self.options.compiles()
+            || self.has_pictures()
             || match self.tool_choice {
                 ToolChoice::None => false,
                 ToolChoice::Auto => self.chat.tools.iter().any(is_strict),
@@ -151,10 +153,18 @@ impl ChatRequest {
 
     /// Renders the chat. Blocks for as long as that takes.
     pub(crate) fn render(&mut self, served: &Served) -> Result<ChatPrompt, ApiError> {
-        if !served.takes_images() {
-            pictures::leave_out(&mut self.chat)?;
+        match &served.media {
+            Some(media) if served.takes_images() => media.fetch(&mut self.chat)?,
+            _ => pictures::leave_out(&mut self.chat)?,
         }
+        // held while the pictures are decoded
+        let _place = self.has_pictures().then(pictures::place).transpose()?;
         served.render(&self.chat, &self.tool_choice, self.parallel)
+    }
+
+    /// Whether a message has a picture.
+    fn has_pictures(&self) -> bool {
+        self.chat.messages.iter().any(|message| message.images().next().is_some())
     }
 
     /// Renders the chat and submits the request of its only reply. Blocks for as long as that

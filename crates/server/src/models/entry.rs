@@ -294,9 +294,7 @@ impl Drop for Lease {
 
 #[cfg(test)]
 mod tests {
-    use pelton::{Device, Engine, LoadOptions, ModelSource};
-
-    use super::{super::Replicas, *};
+    use super::*;
 
     fn runtime() -> tokio::runtime::Runtime {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
@@ -307,11 +305,7 @@ mod tests {
     }
 
     fn built_in() -> Result<Served, ApiError> {
-        let options = LoadOptions::default().context(64);
-        let engine = Engine::builder().device(Device::Cpu).threads(1).build()?;
-        let model = engine.load(ModelSource::BuiltIn, &options)?;
-        let replicas = Replicas::new(vec![model]).map_err(ApiError::internal)?;
-        Served::new(&ModelConfig::built_in(), replicas, &Arc::default())
+        Served::for_tests()
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Instant};
 use pelton::{Engine, Error, LoadOptions, Model, ModelSource, SpeechOptions, graph::OutputKind};
 
 use super::{Served, listener::Listener, replicas::Replicas};
-use crate::{config::ModelConfig, defaults::Defaults, error::ApiError, kv_events::Publisher};
+use crate::{
+    config::ModelConfig, defaults::Defaults, error::ApiError, kv_events::Publisher, media::Media,
+};
 
 /// The most windows of speech at the same time.
 const WINDOWS: usize = 64;
@@ -33,6 +35,7 @@ pub(super) struct Load {
     pub(super) engines: Engines,
     pub(super) options: LoadOptions,
     pub(super) defaults: Arc<Defaults>,
+    pub(super) media: Arc<Media>,
     pub(super) publisher: Option<Publisher>,
 }
 
@@ -113,7 +116,7 @@ impl Load {
             summary = format!("{} replicas, each {summary}", replicas.count());
         }
         let answers = first.plan().output == OutputKind::Logits;
-        let served = Served::new(&self.config, replicas, &self.defaults)?;
+        let served = Served::new(&self.config, replicas, &self.defaults, &self.media)?;
         if answers && !served.has_template {
             let model = &self.config.name;
             tracing::info!(model, "no chat template: messages are joined by lines");

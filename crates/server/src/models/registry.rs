@@ -19,6 +19,7 @@ use crate::{
     defaults::Defaults,
     error::ApiError,
     kv_events::Publisher,
+    media::Media,
 };
 
 /// Models by name.
@@ -30,6 +31,7 @@ pub(crate) struct Registry {
     engines: Engines,
     options: LoadOptions,
     defaults: Arc<Defaults>,
+    media: Arc<Media>,
     /// How long a model stays without requests, unless they say.
     keep: Keep,
     /// Whether a single model has no names but its own.
@@ -58,6 +60,7 @@ impl Registry {
             engines,
             options: config.load.clone(),
             defaults: Arc::new(config.defaults.clone()),
+            media: Arc::new(Media::new(&config.media_hosts)),
             keep,
             strict: config.strict_models,
             publisher,
@@ -315,6 +318,7 @@ impl Registry {
             engines: self.engines.clone(),
             options: self.options.clone(),
             defaults: Arc::clone(&self.defaults),
+            media: Arc::clone(&self.media),
             publisher: self.publisher.clone(),
         };
         entry.load(move || load.run()).await

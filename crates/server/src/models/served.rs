@@ -11,7 +11,7 @@ use pelton::{
 use serde_json::Value;
 
 use super::{Encoded, listener::Listener, replicas::Replicas};
-use crate::{config::ModelConfig, defaults::Defaults, error::ApiError};
+use crate::{config::ModelConfig, defaults::Defaults, error::ApiError, media::Media};
 
 /// The template of models without one: the texts of all messages, a line each.
 const PLAIN: &str = "\
@@ -69,6 +69,8 @@ pub(crate) struct Served {
     pub(crate) sampling: Sampling,
     /// Options of requests that do not set them.
     pub(crate) defaults: Arc<Defaults>,
+    /// The client of pictures at addresses; `None` for a speech model.
+    pub(crate) media: Option<Arc<Media>>,
 }
 
 impl Served {
@@ -82,6 +84,7 @@ impl Served {
         config: &ModelConfig,
         replicas: Replicas,
         defaults: &Arc<Defaults>,
+        media: &Arc<Media>,
     ) -> Result<Self, ApiError> {
         let model = replicas.first();
         let own = match (&config.template_source, &config.template) {
@@ -115,9 +118,18 @@ impl Served {
             tracing::warn!(model = config.name, sentence, "a default of the file is ignored");
         }
         let (name, sampling) = (config.name.clone(), defaults.over(of_files.sampling));
-        let defaults = Arc::clone(defaults);
+        let (defaults, media) = (Arc::clone(defaults), Some(Arc::clone(media)));
         let replicas = Some(replicas);
-        Ok(Self { name, replicas, listener: None, template, has_template, sampling, defaults })
+        Ok(Self {
+            name,
+            replicas,
+            listener: None,
+            template,
+            has_template,
+            sampling,
+            defaults,
+            media,
+        })
     }
 
     /// A model that recognizes speech.
@@ -130,6 +142,7 @@ impl Served {
             has_template: false,
             sampling: Sampling::default(),
             defaults: Arc::default(),
+            media: None,
         }
     }
 
@@ -246,6 +259,27 @@ impl Served {
         self.template.as_ref().is_some_and(ChatTemplate::takes_images)
     }
 
+    /// The words for its abilities, as Ollama and llama.cpp have them.
+    pub(crate) fn capabilities(&self) -> Vec<&'static str> {
+        let Ok(model) = self.model() else { return Vec::new() };
+        match model.plan().output {
+            OutputKind::Embedding => vec!["embedding"],
+            OutputKind::Scores => Vec::new(),
+            OutputKind::Logits => {
+                let template = self.template.as_ref().filter(|_| self.has_template);
+                let caps = template.map(|template| template.template().capabilities());
+                let has = |can: bool, word| can.then_some(word);
+                let all = [
+                    Some("completion"),
+                    caps.and_then(|caps| has(caps.tools, "tools")),
+                    caps.and_then(|caps| has(caps.thinking, "thinking")),
+                    has(self.takes_images(), "vision"),
+                ];
+                all.into_iter().flatten().collect()
+            }
+        }
+    }
+
     /// A prompt with its tokens.
     ///
     /// # Errors
@@ -317,5 +351,26 @@ impl Drop for Served {
         {
             runtime.spawn_blocking(move || drop(own));
         }
+    }
+}
+
+#[cfg(test)]
+impl Served {
+    /// The built-in model with a context of 64 tokens.
+    pub(crate) fn for_tests() -> Result<Self, ApiError> {
+        use pelton::{Device, Engine, LoadOptions, ModelSource};
+
+        let options = LoadOptions::default().context(64);
+        let engine = Engine::builder().device(Device::Cpu).threads(1).build()?;
+        let model = engine.load(ModelSource::BuiltIn, &options)?;
+        let replicas = Replicas::new(vec![model]).map_err(ApiError::internal)?;
+        let media = Arc::new(Media::new(&[]));
+        Self::new(&ModelConfig::built_in(), replicas, &Arc::default(), &media)
+    }
+
+    /// The model with the template of one that takes pictures.
+    pub(crate) fn seeing(mut self) -> Result<Self, ApiError> {
+        self.template = self.template.take().map(|own| own.with_images("<|image|>")).transpose()?;
+        Ok(self)
     }
 }

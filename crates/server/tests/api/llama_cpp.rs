@@ -48,6 +48,14 @@ fn templates_and_properties() {
     assert_eq!(tokens["count"], count);
     let props = server.get("/props").ok();
     assert_eq!(props["total_slots"], 4);
+    assert_eq!(props["modalities"]["vision"], false);
+    // a prompt with pictures, for a model that has no encoder of them
+    let marker = props["media_marker"].as_str().unwrap();
+    let prompt = json!({"prompt_string": format!("See {marker}"), "multimodal_data": ["AAAA"]});
+    let refused = server.post("/completion", &json!({"prompt": prompt, "n_predict": 1}));
+    assert!(refused.status == 400 && refused.body.contains("mmproj"), "{}", refused.body);
+    let prompt = json!({"prompt_string": "Once upon", "multimodal_data": []});
+    server.post("/completion", &json!({"prompt": prompt, "n_predict": 1})).ok();
     assert_eq!(props["default_generation_settings"]["n_ctx"], 512);
     assert_eq!(server.get("/slots").ok().as_array().unwrap().len(), 4);
     assert!(server.get("/tokenizer_info").ok()["eos_token"].is_string());

@@ -274,3 +274,40 @@ fn result_parts(blocks: Vec<Value>, path: &str) -> Result<Vec<Map<String, Value>
     };
     blocks.into_iter().enumerate().map(one).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pictures of the user and of results stay where they are.
+    #[test]
+    fn pictures() {
+        let image =
+            |data: &str| json!({"type": "image", "source": {"type": "base64", "data": data}});
+        let body = json!({"max_tokens": 1, "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "a"}, image("AAAA"), {"type": "text", "text": "b"}]},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "look", "input": {}}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "t", "is_error": true, "content": [image("BBBB")]},
+                image("CCCC")]},
+            {"role": "user", "content": "Go on."},
+        ]});
+        let chat = take(&mut Fields::new(body).unwrap()).unwrap().chat;
+        let kinds = |message: &Message| -> Vec<String> {
+            let parts = generate::parts(message.content.clone());
+            parts.iter().map(|part| part["type"].as_str().unwrap().to_owned()).collect()
+        };
+        let all: Vec<_> = chat.messages.iter().map(|one| (one.role.as_str(), kinds(one))).collect();
+        let texts = |list: &[&str]| list.iter().map(|&one| one.to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            all,
+            [
+                ("user", texts(&["text", "image_url", "text"])),
+                ("assistant", texts(&[])),
+                ("tool", texts(&["text", "image_url"])),
+                ("user", texts(&["image_url", "text"])),
+            ]
+        );
+        assert_eq!(chat.images().unwrap().len(), 3);
+    }
+}

@@ -193,8 +193,8 @@ pub(super) const ROUTES: &[Route] = &[
         "A text after a prompt (Ollama)",
         &[
             OLLAMA,
-            "prompt:string suffix:string system:string template:string raw:boolean \
-          context:@context",
+            "prompt:string images:@images suffix:string system:string template:string \
+          raw:boolean context:@context",
         ],
         r#"{"model": "built-in", "prompt": "Hello", "options": {"num_predict": 4}}"#,
     ),
@@ -243,7 +243,7 @@ pub(super) const ROUTES: &[Route] = &[
     post(
         "/completion",
         "A text after a prompt (llama.cpp)",
-        &["model:string !prompt:@prompts", LLAMA_CPP, SAMPLING, STOP, OUTPUT],
+        &["model:string !prompt:@prompt", LLAMA_CPP, SAMPLING, STOP, OUTPUT],
         r#"{"prompt": "Once upon a time", "n_predict": 4}"#,
     ),
     post(

@@ -70,6 +70,11 @@ const TYPES: &str = r##"{
     {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}},
     {"type": "array", "minItems": 1, "items": {"$ref": "#/components/schemas/ids"}}
   ]},
+  "prompt": {"anyOf": [{"$ref": "#/components/schemas/prompts"}, {
+    "type": "object", "required": ["prompt_string"], "properties": {
+      "prompt_string": {"type": "string"},
+      "multimodal_data": {"type": ["array", "null"], "items": {"type": "string"}}
+    }}]},
   "bias": {"type": ["object", "null"], "propertyNames": {"pattern": "^[0-9]{1,9}$"},
     "additionalProperties": {"type": "number", "minimum": -10000, "maximum": 10000}},
   "loras": {"type": ["array", "null"], "items": {

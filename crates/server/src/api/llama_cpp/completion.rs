@@ -7,15 +7,19 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use pelton::FinishReason;
+use pelton::{FinishReason, Prompt};
 use serde_json::{Value, json};
 
-use super::super::openai::{log_probs, prompts, usage};
+use super::{
+    super::openai::{log_probs, prompts, usage},
+    pictured::Pictured,
+};
 use crate::{
     app::{App, Caller, Json},
     error::{ApiError, Shape},
     generate::{self, Context, End, LogToken, Options, TokenRun},
     input::{Fields, extras},
+    models::{Encoded, Served},
     wire::{Broken, Format, Frames, stream},
 };
 
@@ -60,13 +64,13 @@ impl Wanted {
         self,
         app: &App,
         context: Context,
-        prompt: impl FnOnce(&Context) -> Result<Vec<u32>, ApiError> + Send + 'static,
+        prompt: impl FnOnce(&Context) -> Result<Encoded, ApiError> + Send + 'static,
     ) -> Result<Response, ApiError> {
         let (started, options) = (context.clone(), self.options.clone());
         let run = generate::starting(options.compiles(), move || {
             let prompt = prompt(&started)?;
             let text = generate::constrain(options.of_text(0, &started), &options.output);
-            TokenRun::start(&started, &prompt.into(), &text)
+            TokenRun::start(&started, &prompt, &text)
         })
         .await?;
         let streams = self.streams;
@@ -175,6 +179,35 @@ impl Text {
     }
 }
 
+/// The prompt of a request.
+enum Given {
+    Plain(Prompt),
+    Pictured(Pictured),
+}
+
+impl Given {
+    /// Encodes it. Blocks for as long as that takes.
+    fn encode(&self, served: &Served) -> Result<Encoded, ApiError> {
+        match self {
+            Self::Plain(prompt) => Ok(served.encode(prompt)?.into()),
+            Self::Pictured(prompt) => prompt.encode(served),
+        }
+    }
+}
+
+/// Takes the only prompt out of a body.
+fn one_prompt(app: &App, fields: &mut Fields) -> Result<Prompt, ApiError> {
+    let mut prompts = prompts::take(app, fields, "prompt")?;
+    match (prompts.pop(), prompts.len()) {
+        (Some(prompt), 0) => Ok(prompt),
+        _ => {
+            let message =
+                "prompt has several texts, expected one here; /v1/completions takes a list";
+            Err(ApiError::field("prompt", message))
+        }
+    }
+}
+
 /// `POST /completion` and `/completions`
 pub(in crate::api) async fn create(
     State(app): State<Arc<App>>,
@@ -182,13 +215,12 @@ pub(in crate::api) async fn create(
     Json(mut fields): Json,
 ) -> Result<Response, ApiError> {
     let model = fields.string("model")?;
-    let mut prompts = prompts::take(&app, &mut fields, "prompt")?;
-    let (Some(prompt), 0) = (prompts.pop(), prompts.len()) else {
-        let message = "prompt has several texts, expected one here; /v1/completions takes a list";
-        return Err(ApiError::field("prompt", message));
+    let prompt = match Pictured::take(&mut fields)? {
+        Some(pictured) => Given::Pictured(pictured),
+        None => Given::Plain(one_prompt(&app, &mut fields)?),
     };
     let wanted = Wanted::take(&mut fields)?;
     let lease = app.registry.lease(model.as_deref()).await?;
     let context = app.context(lease, &caller, wanted.salt());
-    wanted.answer(&app, context, move |context| context.lease.encode(&prompt)).await
+    wanted.answer(&app, context, move |context| prompt.encode(&context.lease)).await
 }

@@ -38,7 +38,7 @@ pub(in crate::api) async fn create(
     let context = app.context(lease, &caller, wanted.salt());
     wanted
         .answer(&app, context, move |context| {
-            generate::infill_prompt(&context.lease, &prefix, &after)
+            Ok(generate::infill_prompt(&context.lease, &prefix, &after)?.into())
         })
         .await
 }

@@ -3,5 +3,6 @@
 pub(super) mod completion;
 pub(super) mod embedding;
 pub(super) mod infill;
+mod pictured;
 pub(super) mod state;
 pub(super) mod text;

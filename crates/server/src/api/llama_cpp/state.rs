@@ -11,6 +11,7 @@ use axum::{
 use pelton::Sampling;
 use serde_json::{Map, Value, json};
 
+use super::pictured::MARKER;
 use crate::{
     app::{App, Phase},
     error::ApiError,
@@ -128,7 +129,8 @@ pub(in crate::api) async fn props(State(app): State<Arc<App>>) -> Result<Answer<
         "total_slots": slots_of(&app) * app.registry.replicas(),
         "model_alias": served.name,
         "model_path": entry.config.path.as_deref().map(|path| path.display().to_string()),
-        "modalities": {"vision": false, "audio": false},
+        "modalities": {"vision": served.takes_images(), "audio": false},
+        "media_marker": MARKER,
         "chat_template": template.filter(|_| served.has_template).map(|t| t.template().source()),
         "chat_template_caps": caps,
         "bos_token": piece(&served, tokenizer.and_then(|t| t.bos())),

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use jiff::Timestamp;
-use pelton::{Checkpoint, graph::OutputKind, weights::Value as Meta};
+use pelton::{Checkpoint, weights::Value as Meta};
 use serde_json::{Map, Value, json};
 
 use super::request::model;
@@ -117,25 +117,13 @@ pub(in crate::api) async fn show(
     for (key, value) in checkpoint.metadata().iter() {
         info.insert(key.to_owned(), json_of(value, verbose));
     }
-    let mut capabilities = Vec::new();
-    match model.plan().output {
-        OutputKind::Logits => {
-            capabilities.push("completion");
-            if served.has_template {
-                let caps = served.template()?.template().capabilities();
-                capabilities.extend(caps.tools.then_some("tools"));
-                capabilities.extend(caps.thinking.then_some("thinking"));
-            }
-        }
-        OutputKind::Embedding => capabilities.push("embedding"),
-        OutputKind::Scores => {}
-    }
     let file = ModelFile::of(entry.config.path.as_deref());
     let template = served.has_template.then(|| served.template()).transpose()?;
     Ok(Answer(json!({
         "modelfile": "", "parameters": format!("num_ctx {}", model.context()),
         "template": template.map_or("", |template| template.template().source()),
-        "details": details(checkpoint), "model_info": info, "capabilities": capabilities,
+        "details": details(checkpoint), "model_info": info,
+        "capabilities": served.capabilities(),
         "modified_at": modified(&entry, &file),
     })))
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::{
     error::ApiError,
     generate::{self, Options, Output},
-    input::{Fields, extras},
+    input::{Fields, extras, kind},
 };
 
 /// The name of a model without the tag that Ollama's clients add.
@@ -54,15 +54,16 @@ pub(super) fn think(fields: &mut Fields) -> Result<(Option<bool>, Option<String>
 
 /// Takes the pictures of a body or of a message: base64, also as `data:` URLs.
 pub(super) fn images(fields: &mut Fields) -> Result<Vec<String>, ApiError> {
-    let images = fields.strings("images")?;
-    match images.iter().position(String::is_empty) {
-        Some(i) => {
-            let path = format!("{}[{i}]", fields.at("images"));
-            let message = format!("{path} is empty, expected a picture as base64");
+    let path = fields.at("images");
+    let one = |(i, value)| match value {
+        Value::String(image) if !image.is_empty() => Ok(image),
+        other => {
+            let path = format!("{path}[{i}]");
+            let message = format!("{path} is {}, expected a picture as base64", kind(&other));
             Err(ApiError::field(path, message))
         }
-        None => Ok(images),
-    }
+    };
+    fields.list("images")?.unwrap_or_default().into_iter().enumerate().map(one).collect()
 }
 
 /// A message with pictures before its text. Those of the system and of the assistant become
@@ -98,4 +99,29 @@ pub(super) fn messages(fields: &mut Fields) -> Result<Vec<Message>, ApiError> {
         all.push(with_images(message, images));
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Pictures come before the text, as base64 or as data: URLs.
+    #[test]
+    fn pictures() {
+        let body = json!({"messages": [
+            {"role": "user", "content": "See", "images": ["AAAA", "data:image/png;base64,BBBB"]},
+            {"role": "assistant", "content": "What?", "images": ["AAAA"]},
+        ]});
+        let [user, own] = messages(&mut Fields::new(body).unwrap()).unwrap().try_into().unwrap();
+        assert_eq!(user.images().count(), 2);
+        let parts = generate::parts(user.content);
+        assert_eq!(parts[2]["text"], "See");
+        assert!(own.text().unwrap().starts_with("What?\n[image: left out"));
+        for bad in [json!([5]), json!([""]), json!("AAAA")] {
+            let body = json!({"messages": [{"role": "user", "content": "x", "images": bad}]});
+            assert!(messages(&mut Fields::new(body).unwrap()).is_err(), "{bad}");
+        }
+    }
 }

@@ -28,6 +28,7 @@ fn model(entry: &Entry, name: &str) -> Value {
         "owned_by": "pelton", "root": entry.config.name, "aliases": entry.config.aliases,
         "status": entry.state(), "kind": entry.kind().map(Kind::name),
         "max_model_len": context, "loras": loras,
+        "capabilities": entry.loaded().map(|served| served.capabilities()),
         // as in the API of Anthropic
         "type": "model", "display_name": name, "created_at": created_at(entry.created),
     })
