@@ -108,6 +108,12 @@ fn page() {
     browser("page.mjs");
 }
 
+/// Pictures in messages, for a model that sees.
+#[test]
+fn pictures_in_the_page() {
+    browser("page_pictures.mjs");
+}
+
 /// The page keeps its data when tabs, reloads, errors and damaged records get in its way.
 #[test]
 fn conversations() {

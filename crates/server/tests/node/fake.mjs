@@ -44,7 +44,9 @@ export async function fake(upstream) {
   const asked = [];
   const answer = async (body, response) => {
     asked.push(body);
-    const question = body.messages.findLast((one) => one.role === "user").content;
+    const { content } = body.messages.findLast((one) => one.role === "user");
+    // pictures alone have a short answer
+    const question = typeof content === "string" ? content : content.map(({ text }) => text ?? "short").join("");
     const kind = Object.keys(ANSWERS).find((word) => question.includes(word));
     if (!kind) {
       response.writeHead(503, { "content-type": "application/json" });

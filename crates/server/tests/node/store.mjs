@@ -145,6 +145,17 @@ for (const [name, [fields, reason]] of Object.entries(BAD)) {
   assert.throws(() => new Store(storage).import("{}"), /not a list/);
 }
 
+// pictures of messages are data: URLs, and nothing else is shown as one
+{
+  const chat = begin();
+  const shown = add(chat, null, { role: "user", content: "", images: ["data:image/png;base64,AAAA"] });
+  assert.deepEqual(check(chat).messages[0].images, shown.images);
+  for (const images of ["data:image/png;base64,AAAA", ["https://example.com/a.png"], [5]]) {
+    shown.images = images;
+    assert.throws(() => check(chat), /images of message 1/);
+  }
+}
+
 // what is exported is imported again as it was, once
 {
   const store = new Store(memory());

@@ -12,12 +12,14 @@ const isText = (value) => typeof value === "string";
 const isList = (test) => (value) => Array.isArray(value) && value.every(test);
 const isCall = (one) => isText(one?.name) && isText(one?.arguments);
 const isPair = (one) => Array.isArray(one) && isText(one[0]) && typeof one[1] === "number";
+const isPicture = (one) => isText(one) && /^data:image\/[a-z]+;base64,/.test(one);
 const isToken = (one) => isText(one?.text) && isList(isPair)(one.top);
 
 // The fields of a message that may be absent, and what they are.
 const STATES = ["running", "stopped", "interrupted", "cut", "failed"];
 const OPTIONAL = {
   reasoning: isText, model: isText, stats: isText, error: isText, calls: isList(isCall), tokens: isList(isToken),
+  images: isList(isPicture),
   state: (value) => STATES.includes(value),
 };
 

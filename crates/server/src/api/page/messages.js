@@ -1,6 +1,7 @@
 // Messages as elements.
 
 import { button, copier, element } from "./dom.js";
+import { pictures } from "./images.js";
 import { Growing, markdown } from "./markdown.js";
 
 /** A model's id as a name: without its folder and the ending of its file. */
@@ -20,7 +21,7 @@ function tokens(all) {
 
 /** The content of a complete message. */
 function content(message, withTokens) {
-  const parts = [];
+  const parts = message.images?.length ? [pictures(message.images)] : [];
   if (message.reasoning) {
     const node = reasoning();
     node.lastChild.append(...markdown(message.reasoning));

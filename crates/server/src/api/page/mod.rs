@@ -2,8 +2,8 @@
 //!
 //! The page is modules of plain JavaScript without a build step. `conversation.js` has
 //! conversations as data, and `store.js` their records in the browser. `markdown.js` makes elements
-//! of the tokens of `markdown-it.js`, the one library. `answer.js` reads streams, and `page.js`
-//! joins all. No text of a model is ever parsed as HTML.
+//! of the tokens of `markdown-it.js`, the one library. `answer.js` reads streams, `images.js` reads
+//! pictures, and `page.js` joins all. No text of a model is ever parsed as HTML.
 
 use axum::{
     extract::Path,
@@ -22,8 +22,8 @@ macro_rules! files {
 }
 
 /// The files of the page by name. `markdown-it.js` is made by `tests/node/bundle.mjs`.
-const FILES: [(&str, &str); 12] = files! {
-    "answer.js" "conversation.js" "dom.js" "markdown-it.js" "markdown.js" "math.js" "messages.js"
+const FILES: [(&str, &str); 13] = files! {
+    "answer.js" "conversation.js" "dom.js" "images.js" "markdown-it.js" "markdown.js" "math.js" "messages.js"
     "page.css" "page.js" "settings.js" "sidebar.js" "store.js"
 };
 

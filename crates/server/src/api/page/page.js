@@ -3,6 +3,7 @@
 import { ask, get } from "./answer.js";
 import * as conversation from "./conversation.js";
 import { $, button, element } from "./dom.js";
+import { Waiting } from "./images.js";
 import { article, editor, modelName } from "./messages.js";
 import * as settings from "./settings.js";
 import { keep, local, session } from "./settings.js";
@@ -20,6 +21,8 @@ const store = new Store(local);
 let chat = store.chats.get(session.getItem(OPEN)) ?? null;
 // the answer that grows: {chat, message, abort, update}
 let running = null;
+// the pictures of the next message
+const waiting = new Waiting($("pictures"));
 
 /** Says something above the field for messages, with a button that does something about it. */
 function status(text, { wrong = false, label = "", act = null } = {}) {
@@ -110,12 +113,19 @@ function grower(one) {
   return { grown, end: () => clearTimeout(timer) };
 }
 
+/** The content of a message for a request. */
+function sent({ content, images }) {
+  if (!images?.length) return content;
+  const parts = images.map((url) => ({ type: "image_url", image_url: { url } }));
+  return content ? [...parts, { type: "text", text: content }] : parts;
+}
+
 /** Receives an answer into a message, or the rest of one. */
 async function receive(message, goesOn) {
   const own = chat;
   const { content, role } = message;
   const messages = conversation.pathTo(own, message.parent)
-    .filter((one) => one.content).map((one) => ({ role: one.role, content: one.content }));
+    .filter((one) => one.content || one.images).map((one) => ({ role: one.role, content: sent(one) }));
   if (goesOn) messages.push({ role, content });
   if ($("system").value) messages.unshift({ role: "system", content: $("system").value });
   const body = { ...settings.fields(), messages };
@@ -154,18 +164,19 @@ function isReady() {
 }
 
 /** Adds a question that answers a message, and asks it. */
-function question(parent, text) {
-  store.own(conversation.add(chat, parent, { role: "user", content: text }));
+function question(parent, text, images = []) {
+  const shown = images.length ? { images } : {};
+  store.own(conversation.add(chat, parent, { role: "user", content: text, ...shown }));
   receive(conversation.add(chat, chat.leaf, { role: "assistant", content: "" }), false);
 }
 
 function send(text) {
-  if (!text.trim() || !isReady()) return;
+  if (!(text.trim() || waiting.count) || !isReady()) return;
   chat ??= conversation.begin();
-  chat.title ||= text.trim().replace(/\s+/g, " ").slice(0, 60);
+  chat.title ||= text.trim().replace(/\s+/g, " ").slice(0, 60) || "Picture";
   $("text").value = "";
   draft();
-  question(chat.leaf, text);
+  question(chat.leaf, text, waiting.take());
 }
 
 function download(text, name) {
@@ -194,7 +205,7 @@ const act = {
   },
   edit(message) {
     const node = $("messages").querySelector(`[data-id="${message.id}"]`);
-    const form = editor(message, (text) => isReady() && question(message.parent, text), () => show());
+    const form = editor(message, (text) => isReady() && question(message.parent, text, message.images), () => show());
     node.replaceChildren(form);
     form.querySelector("textarea").focus();
   },
@@ -244,11 +255,22 @@ const act = {
   },
 };
 
+/** Whether the chosen model takes pictures, or may when it is loaded. */
+const sees = () => $("model").selectedOptions[0]?.dataset.sees === "true";
+
+/** Takes files as pictures of the next message; whether there were any. */
+function attach(files) {
+  if (!files?.length || !sees()) return false;
+  waiting.add(files).catch((error) => status(`${error.message}.`, { wrong: true }));
+  return true;
+}
+
 /** Shows what the chosen model is. */
 function described() {
   const { value } = $("model");
   $("model").title = value;
   $("demonstration").hidden = value !== "built-in";
+  $("attach").hidden = !sees();
 }
 
 async function models() {
@@ -256,7 +278,11 @@ async function models() {
     const { data } = await get("v1/models", settings.headers());
     const names = data.map(({ id }) => modelName(id));
     const isUnique = new Set(names).size === names.length;
-    $("model").replaceChildren(...data.map(({ id }, at) => new Option(isUnique ? names[at] : id, id)));
+    $("model").replaceChildren(...data.map(({ id, capabilities }, at) => {
+      const option = new Option(isUnique ? names[at] : id, id);
+      option.dataset.sees = String(!capabilities || capabilities.includes("vision"));
+      return option;
+    }));
     const last = local.getItem("pelton-model");
     if (data.some(({ id }) => id === last)) $("model").value = last;
     described();
@@ -303,6 +329,20 @@ $("text").addEventListener("keydown", (event) => {
 $("form").addEventListener("submit", (event) => {
   event.preventDefault();
   send($("text").value);
+});
+$("attach").addEventListener("click", () => $("attach-file").click());
+$("attach-file").addEventListener("change", (event) => {
+  attach([...event.target.files]);
+  event.target.value = "";
+});
+$("text").addEventListener("paste", (event) => {
+  if (attach([...(event.clipboardData?.files ?? [])])) event.preventDefault();
+});
+document.addEventListener("dragover", (event) => {
+  if (sees() && event.dataTransfer?.types.includes("Files")) event.preventDefault();
+});
+document.addEventListener("drop", (event) => {
+  if (attach([...(event.dataTransfer?.files ?? [])])) event.preventDefault();
 });
 $("stop").addEventListener("click", () => running?.abort.abort());
 $("model").addEventListener("change", () => {
