@@ -82,6 +82,10 @@ pub(crate) struct Args {
     /// several times. Addresses, localhost and names outside of public DNS need not be named
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
+    /// Fetch pictures that clients name by their address from these hosts, over HTTPS; commas
+    /// separate names. Without it pictures come as data: URLs alone
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
+    media_hosts: Vec<String>,
     /// Leave out the page to chat in
     #[arg(long)]
     no_page: bool,
@@ -386,6 +390,7 @@ fn config(args: &Args) -> Result<Config> {
     config.share_prefixes = args.share_prefixes;
     config.origins.clone_from(&args.cors);
     config.hosts.clone_from(&args.allow_host);
+    config.media_hosts.clone_from(&args.media_hosts);
     config.strict_models = args.strict_models;
     config.page = !args.no_page;
     config.defaults = args.defaults.defaults()?;

@@ -94,7 +94,7 @@ const ROWS: &[Row] = &[
     refused("--path", "a web server in front of Pelton serves files").env("LLAMA_ARG_STATIC_PATH"),
     refused("--api-prefix", "a proxy in front of Pelton adds a prefix")
         .env("LLAMA_ARG_API_PREFIX"),
-    refused("--media-path", "Pelton reads text and speech: pictures and videos are not supported"),
+    refused("--media-path", "clients send pictures as data: URLs"),
     refused("--tools", TOOLS).env("LLAMA_ARG_TOOLS"),
     refused("--tools-runtime", TOOLS).env("LLAMA_ARG_TOOLS_RUNTIME"),
     refused("--mcp-servers-config", TOOLS).env("LLAMA_ARG_MCP_SERVERS_CONFIG"),

@@ -81,7 +81,7 @@ const ENGINE: &[Row] = &[
     noted_flag("--disable-cascade-attn", ITSELF),
     refused_flag("--enable-prompt-embeds", "a prompt is a text or token ids"),
     refused("--allowed-local-media-path", PICTURES),
-    refused("--allowed-media-domains", PICTURES),
+    is("--allowed-media-domains", "--media-hosts"),
     refused(
         "--rope-scaling",
         "the model's file says how positions are scaled, and no option changes that",

@@ -5,7 +5,7 @@ use std::{
     process::{Output, Stdio},
 };
 
-use super::{json, pelton, run, stdout, temporary};
+use super::{json, pelton, refused, run, stdout, temporary};
 
 const STORY: [&str; 7] = ["run", "Once upon a time", "-n", "30", "--seed", "5", "--echo"];
 
@@ -18,6 +18,27 @@ fn run_streams_text_to_stdout_and_statistics_to_stderr() {
     for part in ["prompt tokens", "tokens/s", "first token after", "seed 5"] {
         assert!(statistics.contains(part), "{statistics}");
     }
+}
+
+/// Nothing is answered as if a picture were not there.
+#[test]
+fn pictures_need_a_model_that_sees() {
+    let picture = concat!(env!("CARGO_MANIFEST_DIR"), "/../image/tests/fixtures/pictures/rgb.png");
+    for command in ["run", "chat"] {
+        let said = refused(&[command, "built-in", "What is it?", "--image", picture], 1);
+        assert!(said.contains("mmproj"), "{said}");
+        let said = refused(&[command, "built-in", "What is it?", "--image", "no/such.png"], 1);
+        assert!(said.contains("no/such.png"), "{said}");
+        let several = vec![picture; 17].join(",");
+        let said = refused(&[command, "built-in", "What is it?", "--image", &several], 1);
+        assert!(said.contains("at most 16"), "{said}");
+    }
+    let said = refused(&["run", "built-in", "What is it?", "--raw", "--image", picture], 1);
+    assert!(said.contains("chat template"), "{said}");
+    // in a chat, too
+    let said = fed(&["chat"], &format!("/image {picture}\n/image no/such.png\n"));
+    let said = String::from_utf8(said.stderr).unwrap();
+    assert!(said.contains("mmproj") && said.contains("no/such.png"), "{said}");
 }
 
 #[test]
