@@ -89,7 +89,7 @@ fn of_image_url(part: &mut Fields) -> Result<Option<String>, ApiError> {
             let mut inner = Fields::of(part.at("image_url"), other)?;
             detail(&mut inner)?;
             let source = inner.string("url")?;
-            inner.finish(&[])?;
+            inner.finish(&[extras::IMAGE])?;
             Ok(source)
         }
         None => Ok(None),

@@ -205,7 +205,8 @@ pub(crate) const PART: &[&str] =
     &["annotations", "cache_control", "citations", "id", "logprobs", "prompt_cache_breakpoint"];
 
 /// Fields of a picture in a message.
-pub(crate) const IMAGE: &[&str] = &["format", "uuid"];
+pub(crate) const IMAGE: &[&str] =
+    &["format", "mediaType", "media_type", "mime_type", "source_type", "uuid"];
 
 /// Fields of a tool and of the function in it. Templates print them.
 pub(crate) const TOOL: &[&str] = &[

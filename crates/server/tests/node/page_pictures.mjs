@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { accessible, address, ask, browser, ended, messages, open } from "./browser.mjs";
+import { accessible, address, ask, ended, finish, messages, open } from "./browser.mjs";
 import { fake } from "./fake.mjs";
 
 const PNG = readFileSync(new URL("../../../image/tests/fixtures/pictures/rgb.png", import.meta.url));
@@ -109,4 +109,4 @@ const server = await fake(address);
 }
 
 server.close();
-await browser.close();
+await finish();

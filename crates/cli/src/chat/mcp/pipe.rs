@@ -14,8 +14,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// The most bytes of a line.
-const LINE_MAX: u64 = 4 << 20;
+/// The most bytes of a line: a result with a picture.
+const LINE_MAX: u64 = 28 << 20;
 /// Lines that are not JSON, such as those of a log, that are passed over.
 const NOISE_MAX: usize = 64;
 /// The most messages in either direction that wait.
