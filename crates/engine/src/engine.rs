@@ -147,7 +147,9 @@ impl Engine {
         source: impl Into<ModelSource>,
         options: &LoadOptions,
     ) -> Result<Model, Error> {
-        let model = load::load(&self.devices, sources::text(source.into())?.1, options)?;
+        let (path, checkpoint) = sources::text(source.into())?;
+        let tower = sources::tower(&path, options)?;
+        let model = load::load(&self.devices, checkpoint, tower, options)?;
         let device = self.device_of(model.placement());
         Ok(model.on(device))
     }
@@ -163,7 +165,9 @@ impl Engine {
         source: impl Into<ModelSource>,
         options: &LoadOptions,
     ) -> Result<Placement, Error> {
-        load::explain(&self.devices, &sources::text(source.into())?.1, options)
+        let (path, checkpoint) = sources::text(source.into())?;
+        let tower = sources::tower(&path, options)?;
+        load::explain(&self.devices, &checkpoint, tower.as_ref(), options)
     }
 
     /// The names of the devices whose rates are not known yet: a [`Placement`] with one of them

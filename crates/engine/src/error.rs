@@ -57,6 +57,62 @@ pub enum Error {
     #[error("{}", crate::chat::NO_VISION)]
     NoVision,
 
+    /// A picture cannot be decoded or prepared.
+    #[error(transparent)]
+    Picture(#[from] pelton_image::ImageError),
+
+    /// A picture becomes more rows than the model is loaded for.
+    #[error(
+        "{name} becomes {tokens} tokens, expected at most {most}: choose a smaller picture, or load the \
+         model with a greater picture_tokens"
+    )]
+    PictureTokens {
+        /// The picture.
+        name: String,
+        /// Its rows.
+        tokens: usize,
+        /// The most rows.
+        most: usize,
+    },
+
+    /// A prompt names a picture that it does not have.
+    #[error("the prompt has {found} pictures, expected at least {expected}")]
+    PictureCount {
+        /// Its pictures.
+        found: usize,
+        /// The pictures that its text names.
+        expected: usize,
+    },
+
+    /// The vocabulary does not have the token where pictures are put.
+    #[error(
+        "the vocabulary has no control token {mark:?}, expected it where a prompt has a picture"
+    )]
+    PictureMark {
+        /// The token's text.
+        mark: &'static str,
+    },
+
+    /// A vision tower is of another model.
+    #[error(
+        "{tower}: its embeddings have {found} elements, expected {expected}, the width of the model"
+    )]
+    TowerWidth {
+        /// The tower's file.
+        tower: String,
+        /// Elements of its embeddings.
+        found: usize,
+        /// The width of the model.
+        expected: usize,
+    },
+
+    /// A file that was to have a vision tower has none.
+    #[error("{}: the file has no vision tower, expected an mmproj file", .file.display())]
+    NoTower {
+        /// The file.
+        file: PathBuf,
+    },
+
     /// A load option is out of its range.
     #[error("load option '{option}' is {found}, expected {expected}")]
     Option {

@@ -65,6 +65,7 @@ mod schedule;
 mod session;
 mod sources;
 pub mod speech;
+mod vision;
 
 pub use api::{
     AsyncTokenStream, CacheEvent, CachedPage, Client, DraftSource, EffortLevel, EffortOptions,

@@ -40,6 +40,7 @@ use crate::{
         Worker,
     },
     session::Session,
+    vision::{Tokenized, Vision},
 };
 
 pub use defaults::SamplingDefaults;
@@ -83,6 +84,8 @@ struct Loaded {
     decoding: decode::Decoding,
     loras: Loras,
     placement: Placement,
+    /// The vision tower, as callers need it.
+    vision: Option<Vision>,
     /// The files whose bytes passes read.
     files: MappedFiles,
 }
@@ -138,8 +141,12 @@ impl Model {
         self.shared.check()?;
         self.loaded.check_output(OutputKind::Logits)?;
         options.sampling.check().map_err(Error::Sampling)?;
-        let tokens = self.tokens(prompt)?;
+        let Tokenized { tokens, pictures } = self.tokens(prompt)?;
         self.check_request(options, &tokens)?;
+        if pictures.is_some() && options.prompt_logprobs.is_some() {
+            let what = "prompt_logprobs of a prompt with pictures, expected one of text alone";
+            return Err(Error::Sampling(what.to_owned()));
+        }
         if options.constraint.is_some() {
             self.tokenizer()?;
         }
@@ -167,11 +174,12 @@ impl Model {
         let output = Output::new(sink, handle.clone(), options.stop.clone(), options.ignore_eos);
         let goal = Goal::text(DrawOptions::new(options, seed, host, constraint), output);
         let salt = self.loaded.salt(options.cache_salt);
+        let salt = salt.filter(|_| pictures.as_ref().is_none_or(|of| of.have_numbers()));
         let effort_in_prompt = options.effort_in_prompt || most <= tokens.len();
         let (client, deadline) = (options.client, options.deadline);
         let terms = Terms { salt, loras, client, effort, effort_in_prompt, deadline };
         let sequence = Sequence::new(tokens, most, terms, goal, place);
-        let sequence = sequence.with_scores(scores).with_drafter(drafter);
+        let sequence = sequence.with_scores(scores).with_drafter(drafter).with_pictures(pictures);
         self.send(sequence)?;
         Ok(handle)
     }
@@ -197,7 +205,7 @@ impl Model {
             None => Vec::new(),
             // the middle of a text: nothing is added before it
             Some(Prompt::Text(text)) => self.tokenizer()?.encode(text, Special::Parse)?,
-            Some(other) => self.tokens(other)?,
+            Some(other) => self.tokens(other)?.tokens,
         };
         let vocab = self.loaded.plan.vocab;
         if let Some(&token) = prediction.iter().find(|&&token| token as usize >= vocab) {

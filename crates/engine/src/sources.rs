@@ -1,15 +1,14 @@
 //! The files of a source: a path, or the name of a model where the feature `hub` is on.
 
-#[cfg(any(test, not(feature = "hub")))]
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pelton_weights::Checkpoint;
 
 use crate::{
-    api::ModelSource,
+    api::{LoadOptions, ModelSource},
     built_in::{built_in, built_in_speech},
     error::Error,
+    vision::{self, OpenTower},
 };
 
 /// The checkpoint of a model of text, with its file.
@@ -18,6 +17,31 @@ pub(crate) fn text(source: ModelSource) -> Result<(PathBuf, Checkpoint), Error> 
         ModelSource::Path(path) => opened(path),
         ModelSource::BuiltIn => Ok(("built-in".into(), built_in()?)),
     }
+}
+
+/// The vision tower of a model of text in this file or directory.
+///
+/// # Errors
+///
+/// If the options name a file that has none, or one that is not whole. A tower that the options do
+/// not name, and that is of no known kind, is left out.
+pub(crate) fn tower(path: &Path, options: &LoadOptions) -> Result<Option<OpenTower>, Error> {
+    if !options.pictures {
+        return Ok(None);
+    }
+    if let Some(file) = &options.tower {
+        let tower = Checkpoint::open_tower(file)?;
+        let tower = tower.ok_or_else(|| Error::NoTower { file: file.clone() })?;
+        return vision::open(tower, options).map(Some);
+    }
+    if !path.exists() {
+        return Ok(None);
+    }
+    let Some(tower) = Checkpoint::open_tower(path)? else { return Ok(None) };
+    let file = tower.name().to_owned();
+    Ok(vision::open(tower, options)
+        .inspect_err(|error| tracing::warn!(file, %error, "pictures cannot be read"))
+        .ok())
 }
 
 /// The checkpoint of a model of speech.

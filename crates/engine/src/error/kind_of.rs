@@ -25,7 +25,11 @@ impl Error {
             Self::Weights(error) => of_weights(error),
             Self::Graph(error) => of_graph(error),
             Self::Tokenizer(error) => of_tokenizer(error),
-            Self::EffortTable { .. } | Self::Draft { .. } => ErrorKind::InvalidModel,
+            Self::EffortTable { .. }
+            | Self::Draft { .. }
+            | Self::PictureMark { .. }
+            | Self::TowerWidth { .. }
+            | Self::NoTower { .. } => ErrorKind::InvalidModel,
             Self::NoChatTemplate { .. }
             | Self::NoVision
             | Self::NoVocabulary { .. }
@@ -35,6 +39,8 @@ impl Error {
             Self::Name(_) => ErrorKind::NotFound,
             Self::Audio(error) => of_audio(error),
             Self::Chat(_)
+            | Self::Picture(_)
+            | Self::PictureCount { .. }
             | Self::Transcription(_)
             | Self::Option { .. }
             | Self::Effort { .. }
@@ -47,9 +53,10 @@ impl Error {
             | Self::InUse { .. } => ErrorKind::InvalidInput,
             Self::Constraint(pelton_constraint::Error::Busy) | Self::Busy { .. } => ErrorKind::Busy,
             Self::Constraint(_) => ErrorKind::InvalidInput,
-            Self::PromptTooLong { .. } | Self::TooManyBytes { .. } | Self::TextTooLong { .. } => {
-                ErrorKind::TooLong
-            }
+            Self::PictureTokens { .. }
+            | Self::PromptTooLong { .. }
+            | Self::TooManyBytes { .. }
+            | Self::TextTooLong { .. } => ErrorKind::TooLong,
             Self::KvMemory { .. } | Self::CacheFull { .. } => ErrorKind::OutOfMemory,
             Self::Deadline(_) => ErrorKind::TimedOut,
             Self::Cancelled | Self::Stopped => ErrorKind::Cancelled,

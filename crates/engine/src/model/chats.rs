@@ -32,7 +32,11 @@ impl Model {
     ///
     /// [`Error::NoVocabulary`] if the file has none; [`Error::Chat`] if the template is not valid.
     pub fn chat_template_from(&self, source: &str) -> Result<ChatTemplate, Error> {
-        Ok(ChatTemplate::new(Arc::clone(self.shared_tokenizer()?), source)?)
+        let template = ChatTemplate::new(Arc::clone(self.shared_tokenizer()?), source)?;
+        Ok(match &self.loaded.vision {
+            Some(vision) => template.with_images(vision.placeholder())?,
+            None => template,
+        })
     }
 
     /// Answers a conversation: renders the messages by the model's template, and returns the parts

@@ -7,6 +7,7 @@ use crate::{
     Error,
     api::{GenerateOptions, LogitBias, Prompt},
     chat, kv,
+    vision::Tokenized,
 };
 
 /// The least bytes of a token by which a text is far too long. A vocabulary of short tokens may
@@ -48,20 +49,24 @@ impl Model {
     }
 
     /// The tokens of a prompt.
-    pub(super) fn tokens(&self, prompt: &Prompt) -> Result<Vec<u32>, Error> {
+    pub(super) fn tokens(&self, prompt: &Prompt) -> Result<Tokenized, Error> {
         self.check_bytes(match prompt {
             Prompt::Text(text) => text.len(),
             Prompt::Segments { segments, .. } => segments.iter().map(|one| one.text.len()).sum(),
             Prompt::Tokens(_) => 0,
         })?;
-        match prompt {
-            Prompt::Text(text) => Ok(self.tokenizer()?.encode_prompt(text)?),
-            Prompt::Segments { segments, .. } if segments.iter().any(|one| one.image.is_some()) => {
-                Err(Error::NoVision)
+        let tokens = match prompt {
+            Prompt::Text(text) => self.tokenizer()?.encode_prompt(text)?,
+            Prompt::Segments { segments, images }
+                if segments.iter().any(|one| one.image.is_some()) =>
+            {
+                let vision = self.loaded.vision.as_ref().ok_or(Error::NoVision)?;
+                return vision.tokens(self.tokenizer()?, segments, images);
             }
-            Prompt::Segments { segments, .. } => Ok(chat::encode(self.tokenizer()?, segments)?),
-            Prompt::Tokens(tokens) => Ok(tokens.clone()),
-        }
+            Prompt::Segments { segments, .. } => chat::encode(self.tokenizer()?, segments)?,
+            Prompt::Tokens(tokens) => tokens.clone(),
+        };
+        Ok(Tokenized { tokens, pictures: None })
     }
 
     /// Checks the options of a request and the tokens of its prompt.

@@ -15,6 +15,7 @@ use crate::{
     Error,
     api::{Client, EmbedOptions, KeepAlive, Prompt, RequestHandle, RerankOptions, Stats},
     schedule::{Goal, Sequence, Terms, Values, WantedRows},
+    vision::Tokenized,
 };
 
 /// A text whose values are wanted, or a pair of texts.
@@ -89,8 +90,10 @@ const CONTEXT: &str = "the context that the model was loaded with";
 impl Model {
     /// A prompt as text `number`.
     pub(super) fn text(&self, number: usize, prompt: &Prompt) -> Result<Text, Error> {
-        let tokens = self.tokens(prompt).map_err(|error| too_long(number, error))?;
-        Ok(Text::one(number, tokens))
+        match self.tokens(prompt).map_err(|error| too_long(number, error))? {
+            Tokenized { tokens, pictures: None } => Ok(Text::one(number, tokens)),
+            Tokenized { pictures: Some(_), .. } => Err(Error::NoVision),
+        }
     }
 
     /// Submits a text whose values `[wanted rows, width]` are passed to `done`. Its age counts from

@@ -10,6 +10,7 @@ mod constrained;
 mod drafts;
 mod endings;
 mod late_draw;
+mod look;
 mod plan;
 mod prompts;
 mod results;
@@ -105,6 +106,7 @@ impl Scheduler {
         let is_short = |from| sequence.prompt() < from;
         matches!(sequence.goal(), Goal::Text { .. })
             && !sequence.is_scored()
+            && sequence.pictures().is_none()
             // snapshots of recurrent states are of prompts alone
             && self.resources.plan.states.is_empty()
             && self.resources.runner.pipeline.streams.is_some_and(is_short)
@@ -117,8 +119,12 @@ impl Scheduler {
         while self.has_room() {
             self.end_cancelled();
             self.start_queued();
-            let Some(pass) = self.plan() else { break };
-            self.submit(pass);
+            let looked = self.look();
+            match self.plan() {
+                Some(pass) => self.submit(pass),
+                None if looked => {}
+                None => break,
+            }
             self.check();
         }
     }

@@ -22,6 +22,7 @@ use crate::{
     Error,
     api::Client,
     kv::{Namespace, PageCache, SequencePages},
+    vision::Pictures,
 };
 
 /// The rows that a sequence can run next.
@@ -65,6 +66,8 @@ pub(crate) struct Terms {
 pub(crate) struct Sequence {
     /// The tokens that are known: the prompt's, then generated ones.
     tokens: Vec<u32>,
+    /// The rows of pictures, if there are any.
+    pictures: Option<Box<Pictures>>,
     /// Tokens of the prompt.
     prompt: usize,
     /// Tokens that there may be, the prompt's included.
@@ -96,6 +99,7 @@ impl Sequence {
         Self {
             prompt: tokens.len(),
             tokens,
+            pictures: None,
             most,
             terms,
             goal,
@@ -113,6 +117,11 @@ impl Sequence {
         Self { scores: scores.map(Box::new), ..self }
     }
 
+    /// The sequence with rows of pictures.
+    pub(crate) fn with_pictures(self, pictures: Option<Box<Pictures>>) -> Self {
+        Self { pictures, ..self }
+    }
+
     /// The sequence with drafts of its tokens, if they are wanted.
     pub(crate) fn with_drafter(self, drafter: Option<Box<LookupDrafter>>) -> Self {
         Self { drafter, ..self }
@@ -121,6 +130,21 @@ impl Sequence {
     /// The tokens that are known: the prompt's, then generated ones.
     pub(crate) fn tokens(&self) -> &[u32] {
         &self.tokens
+    }
+
+    /// The tokens by which cached prefixes are found.
+    pub(crate) fn identities(&self) -> &[u32] {
+        self.pictures.as_ref().map_or(&self.tokens, |pictures| pictures.identities())
+    }
+
+    /// The rows of pictures, if there are any.
+    pub(crate) fn pictures(&self) -> Option<&Pictures> {
+        self.pictures.as_deref()
+    }
+
+    /// The rows of pictures, if there are any.
+    pub(crate) fn pictures_mut(&mut self) -> Option<&mut Pictures> {
+        self.pictures.as_deref_mut()
     }
 
     /// Tokens of the prompt.
@@ -262,7 +286,7 @@ impl Sequence {
     pub(crate) fn shareable(&self) -> &[u32] {
         let effort = if self.is_uniform() { self.tokens.len() } else { self.prompt };
         let scored = self.scores.as_ref().map_or(effort, |scores| scores.next_row());
-        &self.tokens[..self.tokens.len().min(effort.min(scored) + 1)]
+        &self.identities()[..self.tokens.len().min(effort.min(scored) + 1)]
     }
 
     /// The namespace of its cached prefixes; `None` if its pages are not shared.
@@ -331,6 +355,9 @@ impl Sequence {
         for (i, sampled) in sampled.into_iter().enumerate() {
             *generated += u64::from(sampled.token.is_some());
             self.tokens.extend(sampled.token);
+            if let Some(pictures) = &mut self.pictures {
+                sampled.token.into_iter().for_each(|token| pictures.push(token));
+            }
             let completes = ended && i + 1 == count;
             if completes {
                 output.complete();
@@ -384,7 +411,12 @@ impl Sequence {
         let agree = phases_agree && self.is_uniform() && !self.decodes_prompt;
         let prompt_end = if agree { target } else { self.prompt_rows().min(target) };
         if submitted < prompt_end {
-            Next::Prompt { end: prompt_end }
+            // up to the first picture that is not seen yet
+            let unseen = self.pictures.as_ref().and_then(|of| of.unseen(submitted));
+            match unseen.map_or(prompt_end, |(_, row)| prompt_end.min(row)) {
+                end if end > submitted => Next::Prompt { end },
+                _ => Next::Nothing,
+            }
         } else if submitted + 1 < target {
             Next::Recompute { end: target }
         } else if self.decodable(late_draws) > 0 {
@@ -448,7 +480,8 @@ impl Sequence {
         let prompt = self.prompt_rows();
         if let Stage::Running(running) = &mut self.stage {
             let positions = running.computed().min(shared);
-            kv.commit(&mut running.pages, &self.tokens, prompt, positions);
+            let tokens = self.pictures.as_ref().map_or(&self.tokens[..], |of| of.identities());
+            kv.commit(&mut running.pages, tokens, prompt, positions);
         }
     }
 }

@@ -31,3 +31,4 @@ mod speculation;
 mod speech;
 mod steps;
 mod values;
+mod vision;

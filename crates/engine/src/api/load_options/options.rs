@@ -96,6 +96,12 @@ pub struct LoadOptions {
     /// The source of drafted tokens; `None` for the head of the model's file, if that has one and
     /// [`speculation`](Self::speculation) is not off.
     pub draft: Option<DraftSource>,
+    /// Whether the model's vision tower is loaded, if it has one.
+    pub pictures: bool,
+    /// The file of the vision tower (mmproj); `None` for the one of the model's directory.
+    pub tower: Option<PathBuf>,
+    /// The most tokens of a picture; `None` for 4,096.
+    pub picture_tokens: Option<usize>,
     /// Lets requests have any [effort](crate::GenerateOptions::effort); `None` if all have
     /// effort 1.
     pub effort: Option<EffortOptions>,
@@ -170,6 +176,9 @@ impl Default for LoadOptions {
             target_tbt: Duration::from_millis(25),
             speculation: Speculation::Auto,
             draft: None,
+            pictures: true,
+            tower: None,
+            picture_tokens: None,
             effort: None,
             progress: None,
             cache_events: None,
@@ -316,6 +325,24 @@ impl LoadOptions {
     /// Lets requests have any effort: [`EffortOptions`], or the effort of requests that do not say.
     pub fn effort(mut self, effort: impl Into<EffortOptions>) -> Self {
         self.effort = Some(effort.into());
+        self
+    }
+
+    /// Sets whether the model's vision tower is loaded.
+    pub fn pictures(mut self, loads: bool) -> Self {
+        self.pictures = loads;
+        self
+    }
+
+    /// Sets the file of the vision tower (mmproj).
+    pub fn tower(mut self, file: impl Into<PathBuf>) -> Self {
+        self.tower = Some(file.into());
+        self
+    }
+
+    /// Sets the most tokens of a picture.
+    pub fn picture_tokens(mut self, tokens: usize) -> Self {
+        self.picture_tokens = Some(tokens);
         self
     }
 

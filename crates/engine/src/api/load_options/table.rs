@@ -324,6 +324,28 @@ impl LoadOptions {
             "Draft tokens by the head in the model's own file; a file without one is refused",
         ),
         row(
+            "pictures",
+            Switch(|to, loads| to.pictures = loads),
+            "Load the vision tower of the model, if it has one",
+        )
+        .default("true"),
+        row(
+            "mmproj",
+            Text("a GGUF file or a directory", |to, text| {
+                to.tower = Some(text.into());
+                Ok(())
+            }),
+            "Load the vision tower of this file. By default it is the mmproj file in the model's directory, \
+             if there is one",
+        )
+        .flag(Model, "mmproj", "FILE"),
+        row(
+            "picture_tokens",
+            Integer(1, ROWS_MAX, |to, tokens| to.picture_tokens = Some(tokens)),
+            "Let a picture become at most so many tokens. By default it is 4096",
+        )
+        .flag(Model, "image-max-tokens", "N"),
+        row(
             "effort",
             Text("a number above 0 and at most 1", |to, text| {
                 to.effort = Some(text.parse::<EffortLevel>()?.into());

@@ -95,7 +95,8 @@ fn resources(
     checkpoint.check_files()?;
     let runner = Runner::new(executable, checkpoint.files());
     let kv = PageCache::new(&plan.groups, &limits.pages, None, runner.pipeline.phases_agree);
-    Ok(Resources { runner, kv, limits, plan, loras: Vec::new() })
+    let (loras, reads_places) = (Vec::new(), plan.has_places());
+    Ok(Resources { runner, kv, limits, plan, loras, reads_places, eyes: None })
 }
 
 /// The plan of the head of a model's file, if the options let one draft and the file has one.

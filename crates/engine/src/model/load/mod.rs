@@ -6,10 +6,10 @@
 //!
 //! | step | adds |
 //! |---|---|
-//! | [`Opened`] | weights in the format of the options, and the adapters |
+//! | [`Opened`] | weights in the format of the options, the adapters, and the vision tower |
 //! | [`Planned`] | the plan, with the adapters |
 //! | [`Placed`] | the devices, the fused ops that they accept, and the marks of matrices |
-//! | [`Resident`] | the weights on the devices, and the drafters |
+//! | [`Resident`] | the weights on the devices, the vision tower, and the drafters |
 //! | [`Model`] | the caches and the thread that runs passes |
 
 mod draft;
@@ -26,7 +26,7 @@ use pelton_weights::Checkpoint;
 
 use self::{opened::Opened, placed::Placed, planned::Planned, resident::Resident};
 use super::Model;
-use crate::{Error, api::LoadOptions, placement::Devices};
+use crate::{Error, api::LoadOptions, placement::Devices, vision::OpenTower};
 
 pub(crate) use placed::explain;
 
@@ -34,9 +34,10 @@ pub(crate) use placed::explain;
 pub(crate) fn load(
     devices: &Devices,
     checkpoint: Checkpoint,
+    tower: Option<OpenTower>,
     options: &LoadOptions,
 ) -> Result<Model, Error> {
-    let opened = Opened::new(checkpoint, options)?;
+    let opened = Opened::new(checkpoint, tower, options)?;
     let planned = Planned::new(opened, options)?;
     finish(Placed::new(planned, devices, options)?, options)
 }

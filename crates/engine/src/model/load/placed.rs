@@ -14,6 +14,7 @@ use crate::{
     Error,
     api::LoadOptions,
     placement::{Chosen, Devices, KnownRates, choose},
+    vision::OpenTower,
 };
 
 /// A plan with the fused ops of its devices, and with the marks of its effort.
@@ -23,11 +24,12 @@ pub(super) struct Placed {
     pub(super) devices: Chosen,
     /// The file of its thresholds, and whether this load has measured them.
     pub(super) thresholds: (Option<PathBuf>, bool),
+    pub(super) tower: Option<OpenTower>,
 }
 
 impl Placed {
     pub(super) fn new(
-        Planned { checkpoint, plan, built }: Planned,
+        Planned { checkpoint, plan, built, tower }: Planned,
         devices: &Devices,
         options: &LoadOptions,
     ) -> Result<Self, Error> {
@@ -40,7 +42,7 @@ impl Placed {
             }
             None => Marked::without(plan, Arc::new(checkpoint)),
         };
-        Ok(Self::of(marked, devices))
+        Ok(Self { tower, ..Self::of(marked, devices) })
     }
 
     /// A plan that is given, on one device.
@@ -56,7 +58,7 @@ impl Placed {
     fn of(marked: Marked, devices: Chosen) -> Self {
         let thresholds = marked.thresholds();
         let Marked { plan, checkpoint, .. } = marked;
-        Self { checkpoint, plan, devices, thresholds }
+        Self { checkpoint, plan, devices, thresholds, tower: None }
     }
 }
 
@@ -68,11 +70,13 @@ impl Placed {
 pub(crate) fn explain(
     devices: &Devices,
     checkpoint: &Checkpoint,
+    tower: Option<&OpenTower>,
     options: &LoadOptions,
 ) -> Result<Placement, Error> {
-    let plan = plan_of(checkpoint, options)?;
+    let plan = plan_of(checkpoint, tower, options)?;
     let chosen = choose(devices, &plan, options)?;
     let plan = plan.fuse(&|op, plan| chosen.backend.accepts(op, plan));
-    let limits = chosen.limits(&plan, plan.vocab, options, 0)?;
+    let reserved = tower.map_or(Ok(0), |tower| tower.needs(chosen.last.as_ref()))?;
+    let limits = chosen.limits(&plan, plan.vocab, options, reserved)?;
     chosen.table(&plan, &limits, options)
 }

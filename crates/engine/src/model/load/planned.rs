@@ -8,7 +8,7 @@ use super::{
     draft,
     opened::Opened,
 };
-use crate::{Error, api::LoadOptions, kv};
+use crate::{Error, api::LoadOptions, kv, vision::OpenTower};
 
 /// A checkpoint with the tensors of its adapters, and the plan over both.
 pub(super) struct Planned {
@@ -16,25 +16,30 @@ pub(super) struct Planned {
     pub(super) plan: Plan,
     /// The plan without adapters, if rows have efforts.
     pub(super) built: Option<Plan>,
+    pub(super) tower: Option<OpenTower>,
 }
 
 impl Planned {
     pub(super) fn new(
-        Opened { mut checkpoint, adapters }: Opened,
+        Opened { mut checkpoint, adapters, tower }: Opened,
         options: &LoadOptions,
     ) -> Result<Self, Error> {
-        let plan = plan_of(&checkpoint, options)?;
+        let plan = plan_of(&checkpoint, tower.as_ref(), options)?;
         let built = options.effort.is_some().then(|| plan.clone());
         let tensors = Lora::attach(&adapters, &mut checkpoint)?;
         let plan = plan.add_loras(&tensors, LORAS_OF_REQUEST)?;
-        Ok(Self { checkpoint, plan, built })
+        Ok(Self { checkpoint, plan, built, tower })
     }
 }
 
 /// The plan of a checkpoint.
-pub(super) fn plan_of(checkpoint: &Checkpoint, options: &LoadOptions) -> Result<Plan, Error> {
+pub(super) fn plan_of(
+    checkpoint: &Checkpoint,
+    tower: Option<&OpenTower>,
+    options: &LoadOptions,
+) -> Result<Plan, Error> {
     let build = BuildOptions {
-        pictures: None,
+        pictures: tower.map(|tower| tower.rows_of(checkpoint)).transpose()?,
         context: kv::wanted_context(options),
         pooling: options.pooling.map(value_plans::pooling_type),
         hidden: draft::head_plan(checkpoint, options)?.is_some(),

@@ -21,6 +21,7 @@ use crate::{
     kv,
     placement::Chosen,
     schedule::{Drafter, Runner},
+    vision::{Eyes, OpenTower, Vision},
 };
 
 /// A loaded plan without caches of sequences.
@@ -41,6 +42,8 @@ pub(super) struct Resident {
     pub(super) rolls_back: bool,
     /// The draft model, or the head.
     pub(super) drafter: Option<Box<dyn Drafter>>,
+    /// The vision tower.
+    pub(super) sight: Option<(Vision, Eyes)>,
 }
 
 /// The plan of the head of a file, and its bytes next to the model's.
@@ -67,13 +70,15 @@ impl Head {
 
 impl Resident {
     pub(super) fn new(placed: Placed, options: &LoadOptions) -> Result<Self, Error> {
-        let Placed { checkpoint, plan, devices, thresholds } = placed;
+        let Placed { checkpoint, plan, devices, thresholds, tower } = placed;
         let tokenizer = tokenizer(&checkpoint)?;
         let tokens = tokenizer.as_deref().map_or(plan.vocab, vocabulary::used_tokens);
         let head = Head::new(&plan, &checkpoint, options)?;
-        let weight_bytes = file_bytes(&plan) + head.weights;
+        let of_tower = tower.as_ref().map_or(0, OpenTower::weight_bytes);
+        let weight_bytes = file_bytes(&plan) + head.weights + of_tower;
+        let seeing = tower.as_ref().map_or(Ok(0), |tower| tower.needs(devices.last.as_ref()))?;
         let pooling = value_plans::pooling(&plan, options)?;
-        let sizes = (tokens, head.weights + head.caches);
+        let sizes = (tokens, head.weights + head.caches + seeing);
         let load = |plan: &Plan| load(&devices, plan, &checkpoint, sizes, options);
         let (plan, (limits, placement, mut executable), fits) =
             load_or_whole(plan, devices.backend.as_ref(), options, load)?;
@@ -98,9 +103,25 @@ impl Resident {
             efforts,
             rolls_back,
             drafter: None,
+            sight: None,
         };
         resident.load_drafter(&devices, head.plan, options)?;
+        resident.load_tower(&devices, tower.as_ref(), options)?;
         Ok(resident)
+    }
+
+    /// Loads the vision tower, on the device of the output.
+    fn load_tower(
+        &mut self,
+        devices: &Chosen,
+        tower: Option<&OpenTower>,
+        options: &LoadOptions,
+    ) -> Result<(), Error> {
+        if let (Some(tower), Some(tokenizer)) = (tower, self.tokenizer.as_deref()) {
+            let text = (&self.plan, self.limits.rows);
+            self.sight = Some(tower.load(devices.last.as_ref(), text, tokenizer, options)?);
+        }
+        Ok(())
     }
 
     /// Loads the draft model or the head, on the device of the output. The options

@@ -26,12 +26,15 @@ impl Resident {
         let bound = Arc::new(QueueBound::new(options.queue_requests, options.queue_tokens));
         let shared = Arc::new(Shared::new(Arc::clone(&bound)));
         let loras = Loras::new(options, &plan)?;
+        let (vision, eyes) = self.sight.unzip();
         let resources = Resources {
             runner,
             kv,
             limits: limits.clone(),
             plan: plan.clone(),
             loras: loras.defaults.clone(),
+            reads_places: plan.has_places(),
+            eyes,
         };
         let targets = Targets {
             first: options.target_ttft,
@@ -56,6 +59,7 @@ impl Resident {
             decoding: Decoding::default(),
             loras,
             placement: self.placement,
+            vision,
             files,
         });
         Ok(Model { requests, loaded, shared, device: self.device, worker })

@@ -17,7 +17,7 @@ use pelton_graph::PAGE;
 use super::Scheduler;
 use crate::{
     Error,
-    kv::SequencePages,
+    kv::{Namespace, PageCache, SequencePages},
     schedule::{
         resources::Resources,
         sequence::{AwaitedPrefix, Sequence, Stage},
@@ -79,7 +79,7 @@ impl Scheduler {
         }
         let kv = &mut self.resources.kv;
         let (mut pages, hit) = match sequence.namespace() {
-            Some(namespace) => kv.lookup(namespace, sequence.shareable(), sequence.prompt_rows()),
+            Some(namespace) => lookup(kv, &namespace, sequence),
             None => (SequencePages::new(kv.groups()), 0),
         };
         if is_fresh && let Some(prefix) = self.prefix_under_way(id, hit) {
@@ -192,7 +192,7 @@ impl Scheduler {
             if !is_alike || other.computed() >= other.prompt() {
                 return None;
             }
-            let prompt = &other.tokens()[..other.prompt()];
+            let prompt = &other.identities()[..other.prompt()];
             let common = tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
             let depth = common / PAGE;
             (depth * PAGE > hit && other.running()?.pages().depth < depth)
@@ -252,5 +252,25 @@ impl Scheduler {
         sequence.goal().handle().update(|stats| stats.preemptions += 1);
         self.status.preemptions += 1;
         self.requests.preempt(id, &mut self.resources.kv);
+    }
+}
+
+/// The cached pages of a sequence's prefix and the positions that they hold. A prefix does not end
+/// inside a picture whose rows see each other: all of them are run in one pass.
+fn lookup(
+    kv: &mut PageCache,
+    namespace: &Namespace,
+    sequence: &Sequence,
+) -> (SequencePages, usize) {
+    let mut tokens = sequence.shareable();
+    loop {
+        let (mut pages, hit) = kv.lookup(namespace.clone(), tokens, sequence.prompt_rows());
+        match sequence.pictures().and_then(|pictures| pictures.cut(hit)) {
+            Some(rows) => {
+                kv.release(&mut pages);
+                tokens = &tokens[..=rows.start];
+            }
+            None => return (pages, hit),
+        }
     }
 }

@@ -33,8 +33,9 @@ impl Scheduler {
             }
         }
         let budget = self.timing.prompt_rows_beside(entries.len(), &self.waiting(&prompts));
-        let wants = self.resources.limits.wants - entries.len();
-        entries.extend(self.prompt_entries(prompts, budget, wants));
+        let limits = &self.resources.limits;
+        let (rows, wants) = (limits.rows - entries.len(), limits.wants - entries.len());
+        entries.extend(self.prompt_entries(prompts, [budget, rows], wants));
         // a sequence that got pages first may have lost them to one that came after it
         entries.retain(|entry| self.requests.is_running(entry.id));
         let decoding = entries.iter().filter(|entry| decode.contains(&entry.id)).count();
@@ -62,15 +63,17 @@ impl Scheduler {
         let decodes = generates && self.requests.running_ids().len() > prompts.len();
         let limits = &self.resources.limits;
         let budget = self.timing.prompt_rows(decodes, &self.waiting(&prompts)).min(limits.rows);
-        let entries = self.prompt_entries(prompts, budget, limits.wants);
+        let (rows, wants) = (limits.rows, limits.wants);
+        let entries = self.prompt_entries(prompts, [budget, rows], wants);
         self.pass(Phase::Prompt, entries, 1)
     }
 
-    /// Rows of prompts, `budget` in all with up to `wants` wants.
+    /// Rows of prompts, `budget` in all with up to `wants` wants. Those of a picture that see each
+    /// other may exceed the budget, as far as there are `rows`.
     fn prompt_entries(
         &mut self,
         mut prompts: Vec<(u64, usize)>,
-        budget: usize,
+        [budget, mut rows]: [usize; 2],
         mut wants: usize,
     ) -> Vec<Entry> {
         self.turns.order_prompts(&mut prompts);
@@ -99,6 +102,16 @@ impl Scheduler {
             let least = ((first / PAGE + 1) * PAGE).min(end) - first;
             let fits = kv.can_grow([(running.pages(), first + count)].into_iter());
             let count = if fits { count } else { least.min(count) };
+            let cut = sequence.pictures().and_then(|pictures| pictures.cut(first + count));
+            let count = match cut {
+                Some(picture) if picture.start > first => picture.start - first,
+                Some(picture) => picture.end - first,
+                None => count,
+            };
+            if count > rows {
+                // the first of the next pass
+                break;
+            }
             let samples = sequence.samples_at(first + count);
             let scores = sequence.score_wants(first, first + count, 0).count();
             let values = sequence.value_wants(first, first + count);
@@ -108,7 +121,7 @@ impl Scheduler {
                 break;
             }
             if self.reserve(id, first, first + count) {
-                wants -= wanted;
+                (rows, wants) = (rows - count, wants - wanted);
                 entries.push(Entry::new(id, first, count, samples));
                 self.turns.took_prompt(id);
             }

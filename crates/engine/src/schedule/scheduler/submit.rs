@@ -1,13 +1,13 @@
 //! The submission of planned passes.
 
-use pelton_graph::{Effort, Hidden, Input, Pass, Row, TableEdit, Want};
+use pelton_graph::{Effort, Hidden, Input, Pass, Place, Row, TableEdit, Want};
 use web_time::Instant;
 
 use super::Scheduler;
 use crate::{
     Error,
     schedule::{
-        pass::{PlannedPass, SubmittedPass},
+        pass::{Entry, PlannedPass, SubmittedPass},
         requests::Requests,
         resources::Resources,
         sequence::{Pause, Sequence},
@@ -18,6 +18,9 @@ use crate::{
 #[derive(Default)]
 struct Rows<'a> {
     rows: Vec<Row>,
+    /// Empty for texts alone.
+    places: Vec<Place>,
+    embeddings: Vec<f32>,
     efforts: Vec<Effort>,
     wants: Vec<Want<'a>>,
     tables: Vec<TableEdit<'a>>,
@@ -25,8 +28,14 @@ struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// The rows of all entries, which take note of what their rows want.
-    fn of(plan: &mut PlannedPass, requests: &'a Requests) -> Self {
-        let Self { mut rows, mut efforts, mut wants, mut tables } = Self::default();
+    fn of(plan: &mut PlannedPass, requests: &'a Requests, reads_places: bool) -> Self {
+        let Self { mut rows, mut places, mut embeddings, mut efforts, mut wants, mut tables } =
+            Self::default();
+        let has_pictures = |entry: &Entry| {
+            requests.get(entry.id).is_some_and(|sequence| sequence.pictures().is_some())
+        };
+        let has_places = reads_places && plan.entries.iter().any(has_pictures);
+        let mut count = 0;
         for entry in &mut plan.entries {
             let Some(sequence) = requests.get(entry.id) else { continue };
             let Some(running) = sequence.running() else { continue };
@@ -43,7 +52,24 @@ impl<'a> Rows<'a> {
             wants.extend(wanted);
             let known = end - entry.drafts.len();
             efforts.extend((entry.first..end).map(|position| sequence.effort_at(position)));
-            rows.extend((entry.first..known).map(|position| sequence.row(position)));
+            if has_places {
+                let place = |position| match sequence.pictures() {
+                    Some(pictures) => pictures.place(position),
+                    None => Place::of(position as u32),
+                };
+                places.extend((entry.first..end).map(place));
+            }
+            rows.extend((entry.first..known).map(|position| {
+                let row = sequence.row(position);
+                match sequence.pictures().and_then(|pictures| pictures.embedding(position)) {
+                    Some(embedding) => {
+                        embeddings.extend_from_slice(embedding);
+                        count += 1;
+                        Row { input: Input::Embedding(count - 1), ..row }
+                    }
+                    None => row,
+                }
+            }));
             let drafts = (0..).zip(&entry.drafts).map(|(i, &token)| match entry.at {
                 Some(at) => Input::Drafted(at + i),
                 None => Input::Token(token),
@@ -61,7 +87,7 @@ impl<'a> Rows<'a> {
         if efforts.iter().all(|one| one.is_full()) {
             efforts.clear();
         }
-        Self { rows, efforts, wants, tables }
+        Self { rows, places, embeddings, efforts, wants, tables }
     }
 }
 
@@ -74,12 +100,14 @@ impl Scheduler {
         }
         self.drafting.run_kept_rows(&self.requests);
         plan.leave_hidden(self.drafting.leaves_hidden(&plan, &self.requests));
-        let Rows { rows, efforts, wants, tables } = Rows::of(&mut plan, &self.requests);
+        let reads_places = self.resources.reads_places;
+        let Rows { rows, places, embeddings, efforts, wants, tables } =
+            Rows::of(&mut plan, &self.requests, reads_places);
         let awaits_draw = wants.iter().any(|want| matches!(want, Want::Later { .. }));
         tracing::trace!(phase = ?plan.phase, rows = rows.len(), repeat = plan.repeat, "a pass");
         let pass = Pass {
-            places: &[],
-            embeddings: &[],
+            places: &places,
+            embeddings: &embeddings,
             phase: plan.phase,
             rows: &rows,
             tables: &tables,

@@ -1,0 +1,120 @@
+//! The loaded tower, on the thread of the model.
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use pelton_graph::{
+    Executable, Hidden, Pass, Phase, TableEdit, TowerInput, VisionTower, pages_for,
+};
+use pelton_weights::Checkpoint;
+
+use super::{
+    newest::Newest,
+    pictures::Pictures,
+    seen::{Key, Seen},
+};
+use crate::{Error, schedule::Runner};
+
+/// Bytes of the embeddings of pictures that are kept.
+const KEPT: usize = 512 << 20;
+
+/// A loaded tower and its projector.
+pub(crate) struct Eyes {
+    of: Arc<VisionTower>,
+    checkpoint: Arc<Checkpoint>,
+    tower: Runner,
+    projector: Runner,
+    /// The pages of the tower's only slot.
+    pages: Vec<u32>,
+    newest: Newest,
+    /// The picture that is seen part by part: its embeddings so far, and its next grid.
+    begun: Option<(Key, Vec<f32>, usize)>,
+}
+
+impl Eyes {
+    pub(super) fn new(
+        of: Arc<VisionTower>,
+        checkpoint: Arc<Checkpoint>,
+        [tower, projector]: [Box<dyn Executable>; 2],
+        rows: usize,
+    ) -> Self {
+        let runner = |executable| Runner::new(executable, checkpoint.files());
+        Self {
+            tower: runner(tower),
+            projector: runner(projector),
+            of,
+            pages: (0..pages_for(rows) as u32).collect(),
+            newest: Newest::new(KEPT),
+            begun: None,
+            checkpoint,
+        }
+    }
+
+    /// Sees a part of a picture: one pass of the tower. `Break` if the embeddings of the whole
+    /// picture are known now.
+    ///
+    /// # Errors
+    ///
+    /// If a pass fails.
+    pub(crate) fn look(
+        &mut self,
+        pictures: &mut Pictures,
+        picture: usize,
+    ) -> Result<ControlFlow<()>, Error> {
+        let Some(shown) = pictures.all.get_mut(picture) else {
+            return Ok(ControlFlow::Break(()));
+        };
+        let seen = &shown.seen;
+        if let Some(embeddings) = self.newest.get(&seen.key) {
+            shown.embeddings = Some(embeddings);
+            return Ok(ControlFlow::Break(()));
+        }
+        let (mut embeddings, next) = match self.begun.take_if(|(key, ..)| *key == seen.key) {
+            Some((_, embeddings, next)) => (embeddings, next),
+            None => (Vec::new(), 0),
+        };
+        if next < seen.prepared.grids.len() {
+            embeddings.extend(self.embeddings(seen, next)?);
+        }
+        if next + 1 < seen.prepared.grids.len() {
+            self.begun = Some((seen.key, embeddings, next + 1));
+            return Ok(ControlFlow::Continue(()));
+        }
+        let embeddings: Arc<[f32]> = embeddings.into();
+        self.newest.keep(seen.key, &embeddings);
+        shown.embeddings = Some(embeddings);
+        Ok(ControlFlow::Break(()))
+    }
+
+    /// The embeddings of a grid of a picture.
+    fn embeddings(&mut self, seen: &Seen, index: usize) -> Result<Vec<f32>, Error> {
+        let prepared = &seen.prepared;
+        let before: usize = prepared.grids[..index].iter().map(pelton_image::Grid::patches).sum();
+        let own = &prepared.grids[index];
+        let (first, grid) = (before * prepared.width, [own.rows, own.columns]);
+        let pixels = &prepared.pixels[first..first + own.patches() * prepared.width];
+        let input = self.of.input(&self.checkpoint, pixels, grid)?;
+        let used = &self.pages[..pages_for(input.rows.len()).min(self.pages.len())];
+        let table = [TableEdit { group: 0, slot: 0, first: 0, pages: used }];
+        let states = run(&mut self.tower, &input, &table)?;
+        let input = self.of.between(&states, grid)?;
+        let states = run(&mut self.projector, &input, &[])?;
+        Ok(self.of.embeddings(&states, grid)?)
+    }
+}
+
+/// The kept states of a pass.
+fn run(
+    runner: &mut Runner,
+    input: &TowerInput,
+    tables: &[TableEdit<'_>],
+) -> Result<Vec<f32>, Error> {
+    let pass = Pass {
+        tables,
+        places: &input.places,
+        hidden: Hidden::Given(&input.hidden),
+        keeps_hidden: true,
+        ..Pass::new(Phase::Prompt, &input.rows, &[])
+    };
+    let ticket = runner.submit(&pass)?;
+    Ok(runner.take(ticket)?.hidden.to_vec())
+}

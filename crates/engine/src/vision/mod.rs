@@ -1,0 +1,34 @@
+//! Pictures in prompts: from decoded pictures to the rows of a sequence, and their embeddings.
+//!
+//! ```text
+//! caller's thread   Picture ─► Seen (patches, key) ─► tokens with rows of pictures
+//! model's thread    Seen ─► Eyes (tower, projector, newest embeddings) ─► rows of passes
+//! ```
+//!
+//! | module | content |
+//! |---|---|
+//! | `joining` | the table of families: what stands in a prompt for a picture |
+//! | `seen` | a picture as a tower takes it, and its key |
+//! | `identities` | numbers for the rows of pictures, by which cached prefixes are found |
+//! | `pictures` | the rows of pictures in one sequence: their places and embeddings |
+//! | `prompts` | what callers need of a tower: prompts with pictures become tokens |
+//! | `newest` | the embeddings of the pictures that were seen last |
+//! | `eyes` | the loaded tower, on the thread of the model |
+//! | `load` | both from a checkpoint |
+//!
+//! A row of a picture has no token. In place of one, the prefix tree sees a number of its own for
+//! each row of each distinct picture, so pictures that differ in one pixel share no page.
+
+mod eyes;
+mod identities;
+mod joining;
+mod load;
+mod newest;
+mod pictures;
+mod prompts;
+mod seen;
+
+pub(crate) use eyes::Eyes;
+pub(crate) use load::{OpenTower, open};
+pub(crate) use pictures::Pictures;
+pub(crate) use prompts::{Tokenized, Vision};
