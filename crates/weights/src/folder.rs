@@ -65,7 +65,7 @@ fn gguf_files(folder: &Path) -> Vec<PathBuf> {
     files.retain(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
         let later = name.contains("-of-") && !name.contains("-00001-of-");
-        name.ends_with(".gguf") && !name.starts_with("mmproj") && !later && path.is_file()
+        name.ends_with(".gguf") && !name.contains("mmproj") && !later && path.is_file()
     });
     files
 }

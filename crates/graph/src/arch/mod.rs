@@ -38,11 +38,13 @@ mod phi2;
 mod phi3;
 mod qwen2;
 mod qwen2moe;
+mod qwen2vl;
 mod qwen3;
 mod qwen35;
 mod qwen35moe;
 mod qwen3moe;
 mod qwen3next;
+mod qwen3vl;
 mod smollm3;
 mod stablelm;
 mod starcoder2;
@@ -98,5 +100,8 @@ pub const fn architectures() -> &'static [Architecture] {
         qwen35::QWEN35,
         qwen35moe::QWEN35MOE,
         qwen3next::QWEN3NEXT,
+        qwen2vl::QWEN2VL,
+        qwen3vl::QWEN3VL,
+        qwen3vl::QWEN3VLMOE,
     ]
 }

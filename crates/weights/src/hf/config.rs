@@ -16,6 +16,15 @@ const CLASSES: &str = include_str!("classes.json");
 /// Keys of a multimodal configuration that hold the language model's.
 const TEXT: &[&str] = &["text_config", "llm_config", "language_config", "lm_config"];
 
+/// Classes of models with a vision tower around a text model of another class, whose `model_type`
+/// tells it.
+const AROUND: &[&str] = &[
+    "Idefics3ForConditionalGeneration",
+    "InternVLForConditionalGeneration",
+    "LlavaForConditionalGeneration",
+    "SmolVLMForConditionalGeneration",
+];
+
 /// Names of the number of layers.
 const LAYERS: &[&str] = &["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
 /// Names of the width of the residual stream.
@@ -69,7 +78,8 @@ impl Stated {
         let mut outer_type = String::new();
         for key in TEXT {
             if let Some(text) = all.object(key)? {
-                class = class_of(&text)?.or(class);
+                let is_around = class.as_deref().is_some_and(|class| AROUND.contains(&class));
+                class = if is_around { None } else { class_of(&text)?.or(class) };
                 outer_type = all.text(&["model_type"])?.unwrap_or_default().to_owned();
                 all.extend(text);
                 break;

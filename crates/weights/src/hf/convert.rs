@@ -25,6 +25,8 @@ const UNUSED: &[&str] = &[
     "vision_model.",
     "vision_embed_tokens.",
     "multi_modal_projector.",
+    "connector.",
+    "mlp1.",
     "audio_tower.",
     "embed_vision.",
     "embed_audio.",

@@ -53,7 +53,7 @@ fn fits(tower: &Checkpoint, model: &Checkpoint) -> bool {
     width.is_some() && width == size(model, &text.key("embedding_length"))
 }
 
-/// The place of a file among those of one tower, by the type of its matrices.
+/// The place of a file among the files of one tower, by the type of its matrices.
 fn rank(tower: &Checkpoint) -> usize {
     let matrices = tower.tensors().filter(|tensor| tensor.name.starts_with("v.blk."));
     match matrices.filter(|tensor| tensor.rows() > 1).map(|tensor| tensor.dtype).next() {

@@ -1,4 +1,4 @@
-//! Vision towers: a second checkpoint next to that of the text model.
+//! Vision towers: a second checkpoint next to the text model's.
 //!
 //! Its architecture is `clip`, and its keys and tensors have the names of llama.cpp's "mmproj"
 //! files (`gguf-py` of llama_cpp_python 0.3.36, `Keys.ClipVision` and `V_*`). Such a file and a

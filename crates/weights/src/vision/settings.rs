@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Checkpoint, Error, Keys, MAX_SIZE, Problem, clip};
+use crate::{Checkpoint, Error, Keys, MAX_SIZE, Problem, Source, clip};
 
 /// The settings of a tower's pictures.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,9 @@ pub(super) fn of(tower: &Checkpoint) -> Result<VisionSettings, Error> {
     if let Some(text) = metadata.opt_string(clip::SETTINGS)? {
         let file = metadata.string(clip::SETTINGS_FILE)?;
         return Ok(VisionSettings { file: file.to_owned(), json: text.to_owned() });
+    }
+    if tower.source() == Source::HuggingFace {
+        return Err(metadata.error(Problem::NoPictureSettings));
     }
     let keys = Keys::new(metadata)?;
     let projector = clip::projector(metadata).unwrap_or_default();

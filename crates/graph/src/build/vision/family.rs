@@ -33,7 +33,7 @@ pub(super) struct Family {
     pub(super) name: &'static str,
     /// Norms of the tower.
     pub(super) norm: NormKind,
-    /// What is added under their roots; `None` for the file's key.
+    /// The number that is added under their roots; `None` for the file's key.
     pub(super) eps: Option<f32>,
     pub(super) ffn: FeedForward,
     /// Whether the scores of attention have the factor 1, and values a norm without factors.
@@ -50,6 +50,13 @@ pub(super) struct Family {
     pub(super) projector: &'static [Layer],
 }
 
+impl Family {
+    /// Rows of a pass before those of patches.
+    pub(super) fn class_rows(&self) -> usize {
+        usize::from(self.places == Places::Class)
+    }
+}
+
 /// The table of positions that is added to patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Places {
@@ -59,7 +66,7 @@ pub(super) enum Places {
     Table,
     /// The same behind the row of a class, which is the first row of a pass.
     Class,
-    /// One of a square grid, between whose rows and columns those of a picture lie.
+    /// One of a square grid, between whose rows and columns the places of a picture lie.
     Resampled,
     /// One of columns, and one of rows.
     Axes,
@@ -79,12 +86,12 @@ pub(super) struct Rotation {
     pub(super) alternates: bool,
 }
 
-/// What becomes of a square of patches.
+/// The way in which a square of patches becomes one row of the projector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Join {
     /// The states one after another.
     Fold,
-    /// For each element of a state those of all patches.
+    /// For each element of a state the elements of all patches.
     FoldElements,
     /// Their mean.
     Mean,
@@ -95,7 +102,7 @@ pub(super) enum Join {
 /// A layer of a projector, by the name of its tensors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Layer {
-    /// A norm, with what is added under its root if it is not that of the tower.
+    /// A norm, and the number that is added under its root if it is not the tower's.
     Norm(NormKind, &'static str, Option<f32>),
     /// A root-mean-square norm without factors.
     BareNorm,

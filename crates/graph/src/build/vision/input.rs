@@ -1,10 +1,10 @@
-//! What the passes of a picture read, and what becomes of their results.
+//! The values that the passes of a picture read, and the use of their results.
 
 use pelton_weights::Checkpoint;
 
-use super::VisionTower;
 use super::family::{Join, Places};
 use super::places::patches;
+use super::plans::VisionTower;
 use super::windows::Windows;
 use crate::{Error, Input, Place, Row};
 
@@ -116,7 +116,7 @@ impl VisionTower {
     }
 
     /// The embeddings `[tokens, (1 + deepstack) · width]` of what the projector's pass kept: each
-    /// row has the embedding, and then those of the text model's first layers.
+    /// row has the embedding, and then the embeddings of the text model's first layers.
     ///
     /// # Errors
     ///

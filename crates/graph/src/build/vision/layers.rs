@@ -61,7 +61,7 @@ fn rope(of: &Rotation, head_dim: usize, source: Source) -> Rope {
     let quarter = head_dim / 4;
     let frequency = |i: usize| {
         let exponent = match of.alternates {
-            // the pairs of rows have the even places, those of columns the odd ones
+            // the pairs of rows have the even places, the pairs of columns the odd ones
             true => 2 * (2 * (i % quarter) + i / quarter),
             false => 4 * (i % quarter),
         };

@@ -2,13 +2,13 @@
 
 use pelton_weights::Checkpoint;
 
-use super::VisionTower;
 use super::family::Places;
+use super::plans::VisionTower;
 use crate::Error;
 
 /// The table of positions, whose rows are added to patches.
 const TABLE: &str = "v.position_embd.weight";
-/// What the row of a class begins with.
+/// The values that the row of a class begins with.
 const CLASS: &str = "v.class_embd";
 /// The summands of all patches.
 const BIAS: &str = "v.patch_embd.bias";
@@ -36,7 +36,7 @@ impl Table {
 }
 
 impl VisionTower {
-    /// What is added to each row of a picture `[rows, hidden]`; nothing without a table.
+    /// The summands of each row of a picture `[rows, hidden]`; none without a table.
     pub(super) fn place_rows(
         &self,
         checkpoint: &Checkpoint,

@@ -34,7 +34,7 @@ pub(super) struct Sizes {
     pub(super) side: Option<usize>,
     /// Squares of a side of a window; 0 without windows.
     pub(super) window: usize,
-    /// Of layers with windows, the distance between those without.
+    /// The distance between layers that see the whole picture, where others have windows.
     pub(super) full_every: usize,
     /// Rows of a pass at most.
     pub(super) rows: usize,

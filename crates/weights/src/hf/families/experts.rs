@@ -47,6 +47,24 @@ pub(super) const FAMILIES: &[Family] = &[
         ..QWEN2MOE
     },
     Family {
+        classes: &["Qwen3VLMoeForConditionalGeneration"],
+        types: &["qwen3_vl_moe_text"],
+        architecture: "qwen3vlmoe",
+        keys: &[EXPERT_WIDTH, NORMALISED, WINDOW, WINDOWED],
+        blocks: &[
+            &[
+                parts("mlp.experts.gate_up_proj", "", transposed_gate_up_experts),
+                parts("mlp.experts.down_proj", "ffn_down_exps.weight", transposed_experts),
+            ],
+            ATTENTION,
+            QK_NORMS,
+            PRE_NORMS,
+            EXPERTS,
+            GATED,
+        ],
+        ..QWEN2MOE
+    },
+    Family {
         classes: &["OlmoeForCausalLM"],
         types: &["olmoe"],
         architecture: "olmoe",

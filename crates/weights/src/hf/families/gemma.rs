@@ -91,6 +91,7 @@ pub(super) const FAMILIES: &[Family] = &[
             FINAL_CAP,
             WINDOW,
             PATTERN,
+            derived("attention.bidirectional_pictures", sees_pictures),
             size("attention.shared_kv_layers", &["num_kv_shared_layers"]),
             derived("embedding_length_per_layer_input", |config, _| {
                 some(config.all.size(&["hidden_size_per_layer_input"])?.unwrap_or(0))
@@ -144,6 +145,17 @@ pub(super) const FAMILIES: &[Family] = &[
     },
 ];
 
+/// Whether rows of a picture see each other in layers with a window, of a model with a tower.
+fn sees_pictures(config: &Config, _: &Rope) -> Computed {
+    let key = "use_bidirectional_attention";
+    let has_tower = config.all.get("vision_config").is_some();
+    match config.all.text(&[key])? {
+        None => Ok(has_tower.then(|| false.into())),
+        Some("vision") => Ok(has_tower.then(|| true.into())),
+        Some(other) => Err(config.unsupported(key, other, "null or vision")),
+    }
+}
+
 /// Rejects the text model of Gemma 3 with causal attention, which only the embedding model lacks.
 fn check_bidirectional(config: &Config, _: &Rope) -> Computed {
     match config.all.flag(&["use_bidirectional_attention"])? {
@@ -190,6 +202,8 @@ pub(in crate::hf) fn full_head_dim(config: &Config) -> Result<usize, Error> {
         Some(head_dim) => Ok(head_dim),
         None => match of_full_layer(config, "head_dim")? {
             Some(head_dim) => Ok(head_dim),
+            // newer files state only what differs from other layers
+            None if config.all.contains("per_layer_config") => Ok(config.head_dim),
             None => config.all.required_size(&["global_head_dim"]),
         },
     }

@@ -40,6 +40,8 @@ const LLAMA: Family = Family {
     keys: &[VOCAB, ROPE_DIMS, WINDOW, WINDOWED],
     globals: &[ENDS],
     blocks: &[ATTENTION, GATED, PRE_NORMS],
+    // Idefics3 and SmolVLM have the second part
+    prefixes: &["model.text_model.", "model.", ""],
     ..Family::DECODER
 };
 
@@ -137,6 +139,21 @@ pub(super) const FAMILIES: &[Family] = &[
         architecture: "qwen3",
         keys: &[WINDOW, WINDOWED, RANK],
         globals: &[ENDS, &[keep("score", "cls.output")]],
+        blocks: &[ATTENTION, QK_NORMS, GATED, PRE_NORMS],
+        ..LLAMA
+    },
+    Family {
+        classes: &["Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration"],
+        types: &["qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"],
+        architecture: "qwen2vl",
+        keys: &[WINDOW, WINDOWED],
+        ..LLAMA
+    },
+    Family {
+        classes: &["Qwen3VLForConditionalGeneration"],
+        types: &["qwen3_vl_text"],
+        architecture: "qwen3vl",
+        keys: &[WINDOW, WINDOWED],
         blocks: &[ATTENTION, QK_NORMS, GATED, PRE_NORMS],
         ..LLAMA
     },

@@ -9,7 +9,6 @@ use super::super::config::Stated;
 use super::super::json::{Object, shown};
 use super::super::keys::Out;
 use super::super::unread;
-use super::towers::Tower;
 use crate::Error;
 
 /// Keys of transformers' configurations of towers with their defaults (transformers 5.24.0,
@@ -47,9 +46,9 @@ impl Vision {
     }
 
     /// Sets the sizes that all towers have.
-    pub(super) fn set_sizes(&self, tower: &Tower, out: &mut Out) -> Result<(), Error> {
+    pub(super) fn set_sizes(&self, width: &[&str], out: &mut Out) -> Result<(), Error> {
         for (name, names) in [
-            ("embedding_length", tower.width),
+            ("embedding_length", width),
             ("feed_forward_length", &["intermediate_size"][..]),
             ("block_count", &["num_hidden_layers", "depth"][..]),
             ("attention.head_count", &["num_attention_heads", "num_heads"][..]),
@@ -66,7 +65,7 @@ impl Vision {
         }
         let text = self.model.required_size(&["hidden_size"])?;
         set(out, "projection_dim", text);
-        self.check_activation(tower)
+        Ok(())
     }
 
     pub(super) fn set_size(&self, name: &str, names: &[&str], out: &mut Out) -> Result<(), Error> {
@@ -134,13 +133,14 @@ impl Vision {
         }
     }
 
-    fn check_activation(&self, tower: &Tower) -> Result<(), Error> {
+    /// Refuses another activation than those of a plan.
+    pub(super) fn check_activation(&self, known: &[&str]) -> Result<(), Error> {
         let names = ["hidden_act", "hidden_activation"];
         let Some((key, _)) = self.keys.first(&names) else { return Ok(()) };
         let found = self.keys.text(&[key])?.unwrap_or_default();
-        match tower.activations.contains(&found) {
+        match known.contains(&found) {
             true => Ok(()),
-            false => Err(self.keys.invalid(key, found, &tower.activations.join(" or "))),
+            false => Err(self.keys.invalid(key, found, &known.join(" or "))),
         }
     }
 

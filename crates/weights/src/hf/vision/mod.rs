@@ -44,7 +44,8 @@ pub(crate) fn open(folder: &Path, files: &mut OpenFiles) -> Result<Option<Conten
     }
     out.set("clip.has_vision_encoder", true);
     out.set("clip.projector_type", tower.projector);
-    vision.set_sizes(tower, &mut out)?;
+    vision.set_sizes(tower.width, &mut out)?;
+    vision.check_activation(tower.activations)?;
     (tower.keys)(&vision, &mut out)?;
     vision.check_unread()?;
     if let Some((name, text)) = settings(folder)? {
