@@ -13,6 +13,7 @@ mod effort;
 pub mod fake;
 pub mod npy;
 pub mod ops;
+pub mod pictured;
 mod random;
 pub mod sampling;
 mod skip;

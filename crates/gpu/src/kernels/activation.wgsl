@@ -26,6 +26,8 @@ fn activated(x: {{ element }}) -> {{ element }} {
     // x / 2 · erfc(-x / √2), which keeps its digits where it is small
     let q = erfc(abs(x) * 0.7071067811865476);
     return 0.5 * x * select(q, 2.0 - q, x >= {{ element }}(0.0));
+{% elif activation == "gelu quick" %}
+    return x / (1.0 + exp(-1.702 * x));
 {% elif activation == "relu" %}
     return max(x, {{ element }}(0.0));
 {% elif activation == "relu²" %}

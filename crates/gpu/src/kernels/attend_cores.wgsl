@@ -26,6 +26,9 @@ var<storage, read> rows: array<vec4<u32>>;
 var<storage, read> tables: array<u32>;
 // first row, and number of rows
 var<storage, read> tiles: array<vec2<u32>>;
+{% if grouped %}
+var<storage, read> places: array<vec4<u32>>;
+{% endif %}
 var<storage, read> q: array<vec4<f32>>;
 var<storage, read> keys: array<{{ cell }}>;
 var<storage, read> values: array<{{ cell }}>;
@@ -59,10 +62,12 @@ var<workgroup> value_tile: array<vec4<f16>, {{ staged * value_stride_staged }}>;
 var<workgroup> scores: array<vec4<f32>, {{ subgroups * 16 * score_stride }}>;
 var<workgroup> weights: array<vec4<f16>, {{ subgroups * 16 * weight_stride }}>;
 
+{% if not grouped %}
 // The row of a query of a tile, whose first row is `head`.
 fn row_of(head: vec4<u32>, query: u32) -> vec4<u32> {
     return vec4(head.x, head.y + query / GROUP, head.z, head.w);
 }
+{% endif %}
 
 {# The scores and the weights of the lane's row `r` of a block. #}
 {% macro score(r) %}scores[score_base + {{ r * apart * score_stride }}u + lane_score]{% endmacro %}
@@ -102,8 +107,8 @@ fn main(
     let first_head = group.x * GROUP;
     let first_row = tiles[group.y].x;
     let count = tiles[group.y].y * GROUP;
-    let head = rows[first_row];
-    let tail = rows[first_row + tiles[group.y].y - 1u];
+    let head = {{ "seen_row(first_row)" if grouped else "rows[first_row]" }};
+    let tail = {{ "seen_row(first_row + tiles[group.y].y - 1u)" if grouped else "rows[first_row + tiles[group.y].y - 1u]" }};
     let table = head.z * TABLE;
     let first = first_visible(head);
     let last = last_visible(tail);
@@ -251,7 +256,7 @@ fn main(
             if (masked) {
                 let at = vec4({{ from }}) + vec4(0u, 1u, 2u, 3u);
 {% for r in range(each) %}
-                let row{{ r }} = row_of(head, query{{ i }}_{{ r }});
+                let row{{ r }} = {{ "seen_row(first_row + query%s_%s / GROUP)"|format(i, r) if grouped else "row_of(head, query%s_%s)"|format(i, r) }};
                 x{{ r }} = select(vec4(LOWEST), x{{ r }}, (at >= vec4(first_visible(row{{ r }}))) & (at <= vec4(last_visible(row{{ r }}))));
 {% endfor %}
             }

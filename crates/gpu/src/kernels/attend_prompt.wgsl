@@ -10,6 +10,9 @@ var<storage, read> rows: array<vec4<u32>>;
 var<storage, read> tables: array<u32>;
 // first row, and number of rows
 var<storage, read> tiles: array<vec2<u32>>;
+{% if grouped %}
+var<storage, read> places: array<vec4<u32>>;
+{% endif %}
 var<storage, read> q: array<Unit>;
 var<storage, read> keys: array<Cell>;
 var<storage, read> values: array<Cell>;
@@ -31,6 +34,8 @@ var<workgroup> tile: array<Unit, {{ tile }}>;
 var<workgroup> weights: array<vec4<f32>, {{ queries * page // 4 }}>;
 var<workgroup> rescale: array<f32, {{ queries }}>;
 
+{# A row as its queries see positions. #}
+{% macro seen(i) %}{{ "seen_row(%s)"|format(i) if grouped else "rows[%s]"|format(i) }}{% endmacro %}
 @compute @workgroup_size({{ threads }})
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -44,8 +49,8 @@ fn main(
     let first_row = tiles[group.y].x;
     let count = tiles[group.y].y * GROUP;
     let table = rows[first_row].z * TABLE;
-    let last = last_visible(rows[first_row + tiles[group.y].y - 1u]);
-    let first = first_visible(rows[first_row]);
+    let last = last_visible({{ seen("first_row + tiles[group.y].y - 1u") }});
+    let first = first_visible({{ seen("first_row") }});
 
     // the role of the thread in products: 4 queries from `line` on, 4 positions of `column`
     let column = thread % 16u;
@@ -63,7 +68,7 @@ fn main(
     // from_position .. until
     let own = thread / 4u;
     let own_part = thread % 4u * 4u;
-    let own_row = rows[first_row + min(own, count - 1u) / GROUP];
+    let own_row = {{ seen("first_row + min(own, count - 1u) / GROUP") }};
     let from_position = first_visible(own_row);
     let until = last_visible(own_row) + 1u;
 {% if sinks or alibi is not none %}

@@ -204,11 +204,10 @@ impl Attention {
             Mask::Window { positions } => (true, 0, positions),
         };
         let window = match self.mask {
-            Mask::Causal { window } | Mask::Symmetric { window } => window,
-            Mask::CausalOrGroup { .. }
-            | Mask::Group
-            | Mask::Chunked { .. }
-            | Mask::Window { .. } => None,
+            Mask::Causal { window }
+            | Mask::CausalOrGroup { window }
+            | Mask::Symmetric { window } => window,
+            Mask::Group | Mask::Chunked { .. } | Mask::Window { .. } => None,
         };
         // a bound of scores is applied to products before they are scaled by log2(e)
         let (scale, softcap) = match self.softcap {
@@ -226,6 +225,8 @@ impl Attention {
             groups_per_kv_head => self.group() / group,
             window,
             chunk, symmetric, encoded, softcap, alibi,
+            // rows of a group of one, as decoding rows are, see nothing after them
+            grouped => "",
             sinks => self.sinks,
             scale => template::float(scale),
             log2_e => template::float(LOG2_E),
@@ -235,6 +236,29 @@ impl Attention {
             reads => true,
             ..self.caches.parameters(self.key_dim, self.value_dim, self.prefix)
         }
+    }
+
+    /// What queries of a prompt see of their group: nothing more, the later positions of it, or its
+    /// positions alone.
+    fn grouped(&self) -> &'static str {
+        match self.mask {
+            Mask::CausalOrGroup { .. } => "later",
+            Mask::Group => "alone",
+            Mask::Causal { .. }
+            | Mask::Chunked { .. }
+            | Mask::Symmetric { .. }
+            | Mask::Window { .. } => "",
+        }
+    }
+
+    /// Whether its kernels for prompts read the places of rows.
+    pub(crate) fn reads_places(&self) -> bool {
+        !self.grouped().is_empty()
+    }
+
+    /// Whether rows see later ones, so that none is decoded.
+    pub(crate) fn never_decodes(&self) -> bool {
+        matches!(self.mask, Mask::Symmetric { .. } | Mask::Group)
     }
 
     /// Maximum KV splits of a row (flash-decoding).
@@ -251,8 +275,7 @@ impl Attention {
     /// The splits of a row are a function of its position and the shape (`kv_splits.wgsl`), so its
     /// result does not depend on the other rows of its pass.
     pub(crate) fn splits(&self, bound: usize) -> usize {
-        // rows that see later ones are never decoded
-        if let Mask::Symmetric { .. } = self.mask {
+        if self.never_decodes() {
             return 1;
         }
         let seen = match self.mask {
@@ -313,7 +336,8 @@ impl Attention {
         self.key_dim == self.value_dim
             && self.key_dim.is_multiple_of(2)
             && !self.prefix
-            && !matches!(self.mask, Mask::Symmetric { .. } | Mask::Window { .. })
+            && !self.never_decodes()
+            && !matches!(self.mask, Mask::Window { .. })
             && self.shared(most, true) + (most + 1) * self.key_dim * 4 <= SHARED
     }
 
@@ -455,6 +479,7 @@ impl Attention {
             "attend_prompt.wgsl",
             context! {
                 queries => QUERIES,
+                grouped => self.grouped(),
                 slice,
                 tile => TILE,
                 columns => value_units.div_ceil(16),
@@ -535,6 +560,9 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
         Attention { key_dim: 36, value_dim: 20, prefix: true, heads: 128, ..small },
         Attention { key_dim: 576, value_dim: 512, prefix: true, ..plain((64, 128, 1, F16, None)) },
         Attention { key_dim: 576, value_dim: 512, prefix: true, ..plain((64, 128, 1, Q8_0, None)) },
+        Attention { mask: Mask::CausalOrGroup { window: None }, sinks: true, ..small },
+        Attention { mask: Mask::CausalOrGroup { window: Some(20) }, softcap: Some(9.0), ..small },
+        Attention { mask: Mask::Group, ..plain((72, 2, 2, F16, None)) },
         Attention { key_dim: 192, ..plain((128, 16, 16, F16, None)) },
         Attention { key_dim: 33, sinks: true, ..plain((7, 6, 2, F32, None)) },
     ]);

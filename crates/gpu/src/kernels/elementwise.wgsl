@@ -5,6 +5,8 @@
        activate       x = activation(x)
        scale          x *= factor
        softcap        x = cap · tanh(x / cap)
+       clamp          x between two bounds, of which one may be missing
+       inject         x = the slice of the row's embedding, or x += it; other rows keep theirs
        temper         x *= 1 + beta · ln(1 + ⌊(position + offset) / interval⌋)
        expert_scale   x[s] *= factors[ids[s]]
        expert_sum     y = Σ_s weights[s] · x[s], or y += … with add
@@ -29,11 +31,15 @@ var<storage, read_write> g: array<Element>;
 var<storage, read> x: array<Element>;
 var<storage, read> selected: array<u32>;
 var<storage, read_write> y: array<Element>;
-{% elif op in ["activate", "scale", "softcap"] %}
+{% elif op in ["activate", "scale", "softcap", "clamp"] %}
 var<storage, read_write> x: array<Element>;
-{% if op != "scale" %}
+{% if op in ["activate", "softcap"] %}
 {% include "activation.wgsl" %}
 {% endif %}
+{% elif op == "inject" %}
+var<storage, read> places: array<vec4<u32>>;
+var<storage, read> embeddings: array<Element>;
+var<storage, read_write> x: array<Element>;
 {% elif op == "temper" %}
 var<storage, read> rows: array<vec4<u32>>;
 var<storage, read_write> x: array<Element>;
@@ -73,6 +79,19 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     x[i] *= {{ factor }};
 {% elif op == "softcap" %}
     x[i] = {{ cap }} * activated(x[i] / {{ cap }});
+{% elif op == "clamp" %}
+{% if low %}
+    x[i] = max(x[i], Element({{ low }}));
+{% endif %}
+{% if high %}
+    x[i] = min(x[i], Element({{ high }}));
+{% endif %}
+{% elif op == "inject" %}
+    // one more than its index
+    let embedding = places[2u * id.y].w;
+    if (embedding > 0u) {
+        x[i] {{ "+=" if adds else "=" }} embeddings[((embedding - 1u) * {{ slices }}u + {{ slice }}u) * WIDTH + id.x];
+    }
 {% elif op == "temper" %}
     let steps = (rows[id.y].y + {{ offset }}u) / {{ interval }}u;
     x[i] *= 1.0 + {{ beta }} * log(1.0 + f32(steps));

@@ -5,6 +5,9 @@
 {% if pairs %}
 var<storage, read> rotation_steps: array<vec2<u32>>;
 {% endif %}
+{% if coordinates %}
+var<storage, read> places: array<vec4<u32>>;
+{% endif %}
 {% if q_norm %}
 var<storage, read> q_norm: array<Unit>;
 {% endif %}
@@ -72,7 +75,7 @@ fn stage(
     }
 {% if pairs %}
     for (var pair = subgroup * width + lane; pair < PAIRS; pair += THREADS) {
-        angles[pair] = cosine_and_sine(position, pair){{ " * " ~ rope_factor if rope_factor }};
+        angles[pair] = cosine_and_sine({{ "coordinate(row, position, pair)" if coordinates else "position" }}, pair){{ " * " ~ rope_factor if rope_factor }};
     }
 {% endif %}
 }
@@ -84,6 +87,16 @@ fn normed(h: u32, d: u32) -> f32 {
 }
 
 {% if pairs %}
+{% if coordinates %}
+// The coordinate of a row by which a pair rotates: places have its distance from the position.
+{% if coordinates == "axes" %}
+// The axes of pairs come after their steps.
+{% endif %}
+fn coordinate(row: u32, position: u32, pair: u32) -> u32 {
+    return position + places[2u * row]{{ "[rotation_steps[PAIRS + pair].x]" if coordinates == "axes" else ".x" }};
+}
+
+{% endif %}
 // Cosine and sine of position · frequency. The angle is a fraction of a full turn in 64 bits,
 // modulo one. It is exact at all positions, in contrast to a hardware sine of a large angle.
 fn cosine_and_sine(position: u32, pair: u32) -> vec2<f32> {
@@ -115,6 +128,11 @@ fn rotated(h: u32, d: u32) -> f32 {
     let pair = d / 2u;
     let first = (d & 1u) == 0u;
     let other = d ^ 1u;
+{% elif quarters %}
+    let within = d % PAIRS;
+    let pair = d / PAIRS * {{ pairs // 2 }}u + within % {{ pairs // 2 }}u;
+    let first = within < {{ pairs // 2 }}u;
+    let other = select(d - {{ pairs // 2 }}u, d + {{ pairs // 2 }}u, first);
 {% else %}
     let pair = d % PAIRS;
     let first = d < PAIRS;

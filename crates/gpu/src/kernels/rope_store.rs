@@ -3,7 +3,7 @@
 use std::f64::consts::TAU;
 
 use minijinja::{Value, context};
-use pelton_graph::{Error, KvType, PAGE, Rope, RopeStyle};
+use pelton_graph::{Error, KvType, PAGE, Plan, Rope, RopeStyle};
 
 use crate::{device::KernelSource, kernels::template};
 
@@ -16,6 +16,31 @@ pub(crate) struct Rotation {
     pub(crate) pairs: usize,
     /// The bits of the f32 factor of cosines and sines.
     pub(crate) factor: u32,
+    /// What pairs rotate by.
+    pub(crate) by: Coordinates,
+}
+
+/// What the pairs of a rotation rotate by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Coordinates {
+    /// The position of the row.
+    #[default]
+    Position,
+    /// The first coordinate of its place.
+    First,
+    /// The coordinate of each pair's axis.
+    Axes,
+}
+
+impl Coordinates {
+    /// Those of a rotation of a plan.
+    pub(crate) fn of(plan: &Plan, rope: &Rope) -> Self {
+        match (plan.has_places(), rope.axes.is_empty()) {
+            (false, _) => Self::Position,
+            (true, true) => Self::First,
+            (true, false) => Self::Axes,
+        }
+    }
 }
 
 impl Rotation {
@@ -47,6 +72,12 @@ impl HeadPrep {
             q_norm => eps(self.q_norm),
             k_norm => eps(self.k_norm),
             pairs => self.rope.map_or(0, |rope| rope.pairs),
+            coordinates => match self.rope.map_or(Coordinates::Position, |rope| rope.by) {
+                Coordinates::Position => "",
+                Coordinates::First => "first",
+                Coordinates::Axes => "axes",
+            },
+            quarters => self.rope.is_some_and(|rope| rope.style == RopeStyle::HalvesOfHalves),
             interleaved => self.rope.is_some_and(|rope| rope.style == RopeStyle::Interleaved),
             radians => template::float((TAU / 2f64.powi(32)) as f32),
             rope_factor => self.rope.map_or_else(String::new, |rope| rope.factor_text()),
@@ -55,13 +86,14 @@ impl HeadPrep {
 }
 
 /// The rotation steps `[pairs, 2]` from one position to the next: fractions of a full turn in units
-/// of 2⁻⁶⁴, the upper word first.
+/// of 2⁻⁶⁴, the upper word first. The axes of pairs come after them, if there are some.
 pub(crate) fn rotation_steps(rope: &Rope) -> Vec<[u32; 2]> {
     let fixed = |&frequency: &f32| {
         let bits = ((f64::from(frequency) / TAU).rem_euclid(1.0) * 2f64.powi(64)) as u64;
         [(bits >> 32) as u32, bits as u32]
     };
-    rope.frequencies.iter().map(fixed).collect()
+    let axes = rope.axes.iter().map(|&axis| [u32::from(axis), 0]);
+    rope.frequencies.iter().map(fixed).chain(axes).collect()
 }
 
 /// The properties of a layer's KV caches that kernels depend on.
@@ -193,11 +225,18 @@ impl RopeStore {
 pub(crate) fn preparations(head_dim: usize) -> Vec<HeadPrep> {
     let norms = [(None, None), (Some(1e-5), Some(1e-6)), (None, Some(1e-5))];
     let styles = [RopeStyle::Halves, RopeStyle::Interleaved];
-    let rotations =
-        styles.map(|style| Some(Rotation { style, pairs: head_dim / 4, factor: 1f32.to_bits() }));
+    let rotation =
+        |style, by| Some(Rotation { style, pairs: head_dim / 4, factor: 1f32.to_bits(), by });
+    let rotations = styles.map(|style| rotation(style, Coordinates::Position));
     let ropes = [None, rotations[0], rotations[1]];
     let with = |(q_norm, k_norm)| ropes.map(|rope| HeadPrep { q_norm, k_norm, rope });
-    norms.into_iter().flat_map(with).collect()
+    let mut all: Vec<HeadPrep> = norms.into_iter().flat_map(with).collect();
+    let of_places = [
+        rotation(RopeStyle::HalvesOfHalves, Coordinates::First),
+        rotation(RopeStyle::Halves, Coordinates::Axes),
+    ];
+    all.extend(of_places.map(|rope| HeadPrep { q_norm: None, k_norm: Some(1e-5), rope }));
+    all
 }
 
 /// Every kernel, for the test that all of them translate.
@@ -295,7 +334,8 @@ mod tests {
     fn rotations_at_far_positions() {
         for style in [RopeStyle::Halves, RopeStyle::Interleaved] {
             for (heads, head_dim, pairs) in [(3, 6, 3), (1, 24, 5), (9, 128, 64), (11, 80, 16)] {
-                let rope = Some(Rotation { style, pairs, factor: 1.25f32.to_bits() });
+                let by = Coordinates::Position;
+                let rope = Some(Rotation { style, pairs, factor: 1.25f32.to_bits(), by });
                 compare(heads, head_dim, HeadPrep { rope, ..HeadPrep::default() });
             }
         }

@@ -149,6 +149,19 @@ impl RowOp {
         Self::elementwise("softcap", width, more)
     }
 
+    /// The bounds of elements, in place. Bindings: x.
+    pub(crate) fn clamp(width: usize, low: f32, high: f32) -> Self {
+        let bound =
+            |bound: f32| if bound.is_finite() { template::float(bound) } else { String::new() };
+        Self::elementwise("clamp", width, context! { low => bound(low), high => bound(high) })
+    }
+
+    /// A slice of the embeddings of rows without a token, in place of the row or added to it.
+    /// Bindings: places, embeddings, x.
+    pub(crate) fn inject(width: usize, [slice, slices]: [usize; 2], adds: bool) -> Self {
+        Self::elementwise("inject", width, context! { slice, slices, adds })
+    }
+
     /// The factor of a row's position, in place. Bindings: rows, x.
     pub(crate) fn temper(width: usize, beta: f32, interval: usize, offset: usize) -> Self {
         let more = context! { beta => template::float(beta), interval, offset };
@@ -218,11 +231,12 @@ impl RowOp {
 
 /// Every activation, for the test that all kernels translate.
 #[cfg(test)]
-const ACTIVATIONS: [Activation; 8] = [
+const ACTIVATIONS: [Activation; 9] = [
     Activation::Identity,
     Activation::Silu,
     Activation::GeluTanh,
     Activation::GeluErf,
+    Activation::GeluQuick,
     Activation::Relu,
     Activation::ReluSquared,
     Activation::Sigmoid,
@@ -260,6 +274,9 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
         all.push(RowOp::glu(width, &clamped, false, GluOutput::Gate));
         all.push(RowOp::scale(width, 0.125));
         all.push(RowOp::softcap(width, 30.0));
+        all.push(RowOp::clamp(width, -0.5, 3.0));
+        all.push(RowOp::clamp(width, f32::NEG_INFINITY, 3.0));
+        all.extend([false, true].map(|adds| RowOp::inject(width, [1, 3], adds)));
         all.push(RowOp::temper(width, 0.1, 8192, 1));
         all.push(RowOp::expert_scale(3 * width, 3));
         all.push(RowOp::expert_sum(width, 3, false));

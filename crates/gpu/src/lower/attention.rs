@@ -1,15 +1,14 @@
 //! The dispatches of rotation, store and attention.
 
 use pelton_graph::{
-    Attention as AttentionOp, BufferId, Error, Mask, Norm, Op, RopeId, RopeStore as RopeStoreOp,
-    Values,
+    Attention as AttentionOp, BufferId, Error, Norm, Op, RopeId, RopeStore as RopeStoreOp, Values,
 };
 
 use crate::{
     device::BufferList,
     kernels::{
         attention::{Attention, DecodeVariant, SlicedHeads},
-        rope_store::{Caches, HeadPrep, RopeStore, Rotation, Store},
+        rope_store::{Caches, Coordinates, HeadPrep, RopeStore, Rotation, Store},
     },
     lower::{
         dispatch::{Dispatch, Grid, RowClass, When, joined, when},
@@ -59,11 +58,9 @@ impl<'a> Lowering<'a> {
         let prepare = HeadPrep { rope: Some(self.rotation(rope)), ..HeadPrep::default() };
         let head_dim = self.loaded.plan.buffer(x).width / heads;
         let step = RopeStore { heads, head_dim, prepare, store: None };
-        let buffers = BufferList::of([
-            ("rows", &self.loaded.inputs.rows),
-            ("q", &self.loaded.buffers[x.0]),
-            ("rotation_steps", &self.loaded.turns[rope.0]),
-        ]);
+        let mut buffers =
+            BufferList::of([("rows", &self.loaded.inputs.rows), ("q", &self.loaded.buffers[x.0])]);
+        self.add_rotation(&mut buffers, rope);
         self.rope_store_call(&step, &buffers)
     }
 
@@ -124,6 +121,9 @@ impl<'a> Lowering<'a> {
         if class == RowClass::Prompt {
             let tiles = &self.loaded.inputs.tiles;
             let mut buffers = BufferList::of([("tiles", tiles), ("q", q), ("a", a)]);
+            if attention.reads_places() {
+                buffers.add("places", &self.loaded.inputs.row_places);
+            }
             self.add_cache(&mut buffers, op.cache);
             self.add_sinks(&mut buffers, op)?;
             let cores = attention.cores(&self.loaded.device.capabilities, self.loaded.rows);
@@ -134,8 +134,7 @@ impl<'a> Lowering<'a> {
             let grid = Grid::Prompt { x: attention.prompt_groups(cores) };
             return Ok(vec![self.call("attend", &source, &buffers, grid)?]);
         }
-        // rows that see later ones are never decoded
-        if let Mask::Symmetric { .. } = op.mask {
+        if attention.never_decodes() {
             return Ok(Vec::new());
         }
         let buffers = BufferList::of([("q", q), ("a", a)]);
@@ -301,7 +300,20 @@ impl<'a> Lowering<'a> {
 
     fn rotation(&self, rope: RopeId) -> Rotation {
         let rope = self.loaded.plan.rope(rope);
-        Rotation { style: rope.style, pairs: rope.frequencies.len(), factor: rope.factor.to_bits() }
+        let (style, pairs) = (rope.style, rope.frequencies.len());
+        let by = Coordinates::of(self.loaded.plan, rope);
+        Rotation { style, pairs, factor: rope.factor.to_bits(), by }
+    }
+
+    /// Adds the steps of a rotation, and the places of rows if it reads them.
+    fn add_rotation<'b>(&self, buffers: &mut BufferList<'b>, rope: RopeId)
+    where
+        'a: 'b,
+    {
+        buffers.add("rotation_steps", &self.loaded.turns[rope.0]);
+        if self.rotation(rope).by != Coordinates::Position {
+            buffers.add("places", &self.loaded.inputs.row_places);
+        }
     }
 
     fn prepare_of(&self, op: &RopeStoreOp) -> HeadPrep {
@@ -322,7 +334,7 @@ impl<'a> Lowering<'a> {
     where
         'a: 'b,
     {
-        buffers.add("rotation_steps", &self.loaded.turns[op.rope.0]);
+        self.add_rotation(buffers, op.rope);
         for (name, norm) in [("q_norm", op.q_norm), ("k_norm", op.k_norm)] {
             if let Some(norm) = norm {
                 buffers.add(name, self.rms_weight(&norm)?);

@@ -34,6 +34,12 @@ pub(crate) struct Inputs<B = wgpu::Buffer> {
     /// Rows `[rows, 4]` u32: token (or [`SAMPLED`]), position, slot, and the number of positions of
     /// the sequence if it is wholly in the pass.
     pub(crate) rows: B,
+    /// The places of rows `[rows, 8]` u32, if the plan reads them: the distances of the three
+    /// coordinates from the position, one more than the index of the embedding of a row without a
+    /// token, and the positions of its group before the row and after it. They hold in all repeats.
+    pub(crate) row_places: B,
+    /// The embeddings `[rows, slices, hidden]` f32 of rows without a token, if rows can have some.
+    pub(crate) embeddings: B,
     /// The indices of the selected rows `[wants]` u32.
     pub(crate) selected: B,
     /// Page tables `[groups, slots, table]` u32, each group at an aligned offset.
@@ -61,6 +67,11 @@ pub(crate) struct Inputs<B = wgpu::Buffer> {
     has_lines: bool,
     /// The newest tokens `[slots, RECENT]` u32: that of position p at p % RECENT.
     pub(crate) recent: B,
+}
+
+/// Whether kernels of a plan read the places of rows.
+pub(crate) fn reads_places(plan: &Plan) -> bool {
+    plan.has_places() || plan.injected.is_some()
 }
 
 /// The token of a row whose token was sampled for its position.
@@ -101,6 +112,8 @@ impl<B> Inputs<B> {
         let (table, slots) = (table_pages(plan, limits), limits.sequences);
         let curves = live::curves(plan);
         let live_rows = limits.rows.max(limits.wants);
+        let placed = reads_places(plan);
+        let embedded = limits.rows.saturating_mul(plan.injected_width());
         Ok(Self {
             lives: buffer("live inputs", 8 * (curves.len() * live_rows) as u64)?,
             places: buffer("places of live inputs", (curves.len() * ALIGNMENT) as u64)?,
@@ -108,6 +121,8 @@ impl<B> Inputs<B> {
             has_lines: plan.steps.iter().any(|step| !groups_of(plan, &step.op).is_empty()),
             pass: buffer("pass", 8)?,
             rows: buffer("rows", 16 * limits.rows as u64)?,
+            row_places: buffer("places of rows", if placed { 32 * limits.rows as u64 } else { 0 })?,
+            embeddings: buffer("embeddings of pictures", 4 * embedded as u64)?,
             selected: buffer("selected", 4 * limits.wants as u64)?,
             tables: buffer("tables", (limits.pages.len() * stride(table, slots)) as u64)?,
             table,

@@ -106,7 +106,22 @@ impl<'a> Lowering<'a> {
         match &step.op {
             Op::Embed { table } => self.embed(*table, write(0)),
             Op::AddTable { table, row } => self.add_table(*table, *row, write(0)),
-            Op::Inject { .. } | Op::Clamp { .. } => Err(refused(step.op.name())),
+            // rows without a token are never decoded
+            Op::Inject { .. } if class != RowClass::Prompt => Ok(Vec::new()),
+            Op::Inject { slice, adds } => {
+                let slices = plan.injected.map_or(0, |of| of.slices);
+                let op = RowOp::inject(width(0), [*slice, slices], *adds);
+                let inputs = self.loaded.inputs;
+                let buffers = [
+                    ("places", &inputs.row_places),
+                    ("embeddings", &inputs.embeddings),
+                    ("x", write(0)),
+                ];
+                self.row_op(&op, buffers).map(one)
+            }
+            Op::Clamp { low, high } => {
+                self.row_op(&RowOp::clamp(width(0), *low, *high), [("x", write(0))]).map(one)
+            }
             Op::Norm(norm) => {
                 let y = (step.inputs[0] != step.outputs[0]).then(|| write(0));
                 self.norm(norm, 1, width(0), read(0), y)

@@ -1,9 +1,9 @@
 //! The check whether the kernels can run an op.
 
 use pelton_graph::{
-    Activation, Adapters, Attention as AttentionOp, Cache, ExpertLinear, Gating, KvType, Linear,
-    Mask, Norm, NormKind, Op, Plan, Pooling, RopeId, RopeStore, RopeStyle, ShortConv, Step,
-    StridedCopy, TableRow, Values, WeightId, WeightKind,
+    Adapters, Attention as AttentionOp, Cache, ExpertLinear, Gating, KvType, Linear, Mask, Norm,
+    NormKind, Op, Plan, Pooling, RopeId, RopeStore, RopeStyle, ShortConv, Step, StridedCopy,
+    TableRow, Values, WeightId, WeightKind,
 };
 
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
         attention::Attention,
         experts::Route,
         recurrent::{GatedDelta, ShortConv as ShortConvKernel},
+        rope_store::Coordinates,
     },
 };
 
@@ -39,8 +40,9 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
     let rotates = |head_dim: usize| (1..=HEAD_DIM).contains(&head_dim);
     let is_rope = |id: RopeId| {
         let rope = plan.rope(id);
-        rope.axes.is_empty() && rope.style != RopeStyle::HalvesOfHalves
+        rope.style != RopeStyle::HalvesOfHalves || rope.frequencies.len().is_multiple_of(2)
     };
+    let placed = |id: RopeId| Coordinates::of(plan, plan.rope(id)) != Coordinates::Position;
     // factors of each head of its own have no fused kernel
     let rms_of_heads = |op: &Norm, cache: usize| {
         let length = op.rms_weight().map(|id| plan.weight(id).row_len);
@@ -48,9 +50,11 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
     };
     let stores = |op: &RopeStore| {
         let RopeStore { q_norm, k_norm, rope, heads: _, kv_heads: _, cache } = op;
-        // rows, q, k, v, page tables, keys, values and rotation steps, and the factors of norms
+        // rows, q, k, v, page tables, keys, values and rotation steps, the factors of norms, and
+        // the places of rows
+        let bindings = 8 + q_norm.iter().chain(k_norm).count() + usize::from(placed(*rope));
         is_rope(*rope)
-            && capabilities.binds(8 + q_norm.iter().chain(k_norm).count())
+            && capabilities.binds(bindings)
             && q_norm.iter().chain(k_norm).all(|op| rms_of_heads(op, *cache))
             && head_dim(*cache).is_some_and(rotates)
     };
@@ -58,7 +62,11 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
         let AttentionOp { cache, heads: _, scale: _, mask, softcap, sinks, alibi: _ } = op;
         let masked = match *mask {
             Mask::Causal { window } => window != Some(0),
-            Mask::CausalOrGroup { window: _ } | Mask::Group => false,
+            // rows, tiles, page tables, q, keys, values, a, places and sinks
+            Mask::CausalOrGroup { window } => {
+                window != Some(0) && capabilities.binds(8 + sinks.iter().count())
+            }
+            Mask::Group => plan.whole_sequences && capabilities.binds(8 + sinks.iter().count()),
             Mask::Chunked { chunk } => chunk > 0,
             // the number of positions is that of the sequence's rows in the pass
             Mask::Symmetric { window: _ } => plan.whole_sequences,
@@ -85,8 +93,8 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
     };
     match op {
         Op::Embed { table } => kind(*table, WeightKind::Matrix),
-        Op::Inject { slice: _, adds: _ } | Op::Clamp { low: _, high: _ } => false,
-        Op::Activate(Activation::GeluQuick) => false,
+        Op::Inject { slice, adds: _ } => plan.injected.is_some_and(|of| *slice < of.slices),
+        Op::Clamp { low, high } => low <= high,
         Op::Norm(op) => norm(op),
         Op::HeadNorm { norm: op, heads } => *heads > 0 && norm(op),
         Op::AddTable {

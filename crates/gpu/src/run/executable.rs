@@ -14,7 +14,7 @@ use self::{
     lowered::{Lowered, allocate_buffers, rotations},
     partner::{Copies, Own, Pair},
     repeat_data::{Repeat, Run},
-    shape::{PassShape, PassWords, Written, row_words, wanted_logits},
+    shape::{PassShape, PassWords, Written, place_words, row_words, wanted_logits},
 };
 use crate::{
     device::Device,
@@ -247,10 +247,13 @@ impl GpuExecutable {
             _ => Vec::new(),
         };
         self.write_hidden(pass.phase, pass.rows.len(), pass.hidden.given());
+        let places = place_words(&self.plan, pass);
+        self.write_embeddings(pass.embeddings);
         let Self { device, inputs, written, .. } = self;
         let counts = [pass.rows.len() as u32, selected.len() as u32];
         written.counts.write(device, &inputs.pass, &counts);
-        let mut rows: Vec<[u32; 4]> = pass.rows.iter().map(row_words).collect();
+        let mut rows: Vec<[u32; 4]> =
+            pass.rows.iter().map(|row| row_words(&self.plan, row)).collect();
         if self.plan.whole_sequences {
             for sequence in rows.chunk_by_mut(|a, b| a[2] == b[2]) {
                 let len = sequence.len() as u32;
@@ -258,6 +261,9 @@ impl GpuExecutable {
             }
         }
         written.rows.write(device, &inputs.rows, rows.as_flattened());
+        if !places.is_empty() {
+            written.places.write(device, &inputs.row_places, places.as_flattened());
+        }
         written.selected.write(device, &inputs.selected, &selected);
         if !tiles.is_empty() {
             device.queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(&tiles));
@@ -280,7 +286,7 @@ impl GpuExecutable {
             written.sequences.write(device, &inputs.sequences, sequences.as_flattened());
             shape.sequences = sequences.len();
         }
-        Ok((shape, PassWords { rows, tiles, lives }))
+        Ok((shape, PassWords { rows, places, tiles, lives }))
     }
 
     /// The dispatches of a pass, step by step, of a range of steps: none for those that
@@ -398,7 +404,7 @@ impl Executable for GpuExecutable {
             repeat: pass.repeat,
         };
         let mut guess = self.guessed(&run);
-        let given = self.given(&run, words, pass.hidden.given());
+        let given = self.given(&run, words, pass);
         let mut encoder = self.device.device.create_command_encoder(&Default::default());
         if !waits {
             self.enter_last(&mut encoder, &run.shape);

@@ -8,5 +8,6 @@ mod cpu;
 mod gpu;
 mod host;
 mod overlap;
+mod pictures;
 mod predict;
 mod profile;

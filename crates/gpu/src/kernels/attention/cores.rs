@@ -59,6 +59,7 @@ impl Attention {
             "attend_cores.wgsl",
             context! {
                 queries, subgroups, staged, step, prefetch,
+                grouped => self.grouped(),
                 reads => self.caches.kv == KvType::Q8_0,
                 threads => cores.threads(),
                 key_cores => self.key_dim.div_ceil(CORE),

@@ -7,7 +7,7 @@ use pelton_testing::{Need, Random, skip};
 use super::{written_out::written_out, *};
 use crate::{
     device::{Device, Kernel},
-    kernels::rope_store::{RopeStore, Rotation, rotation_steps, stored_bytes},
+    kernels::rope_store::{Coordinates, RopeStore, Rotation, rotation_steps, stored_bytes},
     testing::{compiled, device, normals, q8_block},
 };
 
@@ -69,8 +69,12 @@ fn rows(runs: &[(u32, std::ops::Range<u32>)]) -> Vec<Row> {
 fn case(head_dim: usize, heads: usize, kv_heads: usize, kv: KvType, rows: Vec<Row>) -> Case {
     let caches = Caches { kv_heads, kv, table: TABLE };
     let attention = Attention::causal(heads, head_dim, caches);
-    let rope =
-        Some(Rotation { style: RopeStyle::Halves, pairs: head_dim / 2, factor: 1f32.to_bits() });
+    let rope = Some(Rotation {
+        style: RopeStyle::Halves,
+        pairs: head_dim / 2,
+        factor: 1f32.to_bits(),
+        by: Coordinates::Position,
+    });
     Case { attention, prepare: HeadPrep { rope, ..HeadPrep::default() }, rows, cores: 0 }
 }
 
@@ -452,7 +456,8 @@ fn other_scores() {
 #[test]
 fn norms_and_rotations() {
     let norm = Some(1e-5);
-    let rope = |style, pairs| Some(Rotation { style, pairs, factor: 1f32.to_bits() });
+    let by = Coordinates::Position;
+    let rope = |style, pairs| Some(Rotation { style, pairs, factor: 1f32.to_bits(), by });
     use RopeStyle::{Halves, Interleaved};
     for (head_dim, prepare) in [
         (64, HeadPrep { q_norm: norm, k_norm: norm, rope: rope(Halves, 32) }),

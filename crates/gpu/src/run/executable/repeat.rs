@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 
-use pelton_graph::{Error, Phase};
+use pelton_graph::{Error, Pass, Phase};
 
 use super::{
     GpuExecutable,
@@ -22,7 +22,7 @@ use crate::run::in_flight::{DEPTH, Recorded};
 
 impl GpuExecutable {
     /// The inputs of a pass, if it or one before it may have to run again.
-    pub(super) fn given(&mut self, run: &Run, words: PassWords, hidden: &[f32]) -> Option<Given> {
+    pub(super) fn given(&mut self, run: &Run, words: PassWords, pass: &Pass<'_>) -> Option<Given> {
         if !run.persists && !run.waits && self.repeat.given.iter().all(Option::is_none) {
             return None;
         }
@@ -36,8 +36,9 @@ impl GpuExecutable {
         let pages = (0..self.plan.groups.len()).map(pages).collect();
         let copy = self.repeat.next;
         self.repeat.next = (copy + 1) % DEPTH;
-        let (run, hidden, draws) = (run.clone(), hidden.to_vec(), self.sample.written());
-        Some(Given { run, words, hidden, draws, slots, pages, copy })
+        let (run, draws) = (run.clone(), self.sample.written());
+        let (hidden, embeddings) = (pass.hidden.given().to_vec(), pass.embeddings.to_vec());
+        Some(Given { run, words, hidden, embeddings, draws, slots, pages, copy })
     }
 
     /// Records copies of the values of other passes that a pass begins with, and copies for its
@@ -160,15 +161,25 @@ impl GpuExecutable {
     /// [`persist::choose`](crate::persist::choose) refuses every plan that reads one of these.
     fn write(&self, given: &Given) {
         let (queue, inputs) = (&self.device.queue, &self.inputs);
-        let Given { words: PassWords { rows, tiles, lives }, run, .. } = given;
+        let Given { words: PassWords { rows, places, tiles, lives }, run, .. } = given;
         let selected = &run.shape.selected;
         let counts = [rows.len() as u32, selected.len() as u32];
         queue.write_buffer(&inputs.pass, 0, bytemuck::cast_slice(&counts));
         queue.write_buffer(&inputs.rows, 0, bytemuck::cast_slice(rows));
+        queue.write_buffer(&inputs.row_places, 0, bytemuck::cast_slice(places));
         queue.write_buffer(&inputs.selected, 0, bytemuck::cast_slice(selected));
         queue.write_buffer(&inputs.tiles, 0, bytemuck::cast_slice(tiles));
         queue.write_buffer(&inputs.lives, 0, bytemuck::cast_slice(lives));
         self.write_hidden(run.shape.phase, rows.len(), &given.hidden);
+        self.write_embeddings(&given.embeddings);
+    }
+
+    /// Writes the embeddings of rows without a token.
+    pub(super) fn write_embeddings(&self, embeddings: &[f32]) {
+        if !embeddings.is_empty() {
+            let bytes = bytemuck::cast_slice(embeddings);
+            self.device.queue.write_buffer(&self.inputs.embeddings, 0, bytes);
+        }
     }
 
     /// Writes the values that go into the first step, where the pass before has left its own.

@@ -38,6 +38,8 @@ pub(super) struct Given {
     pub(super) words: PassWords,
     /// The values that go into the first step.
     pub(super) hidden: Vec<f32>,
+    /// The embeddings of rows without a token.
+    pub(super) embeddings: Vec<f32>,
     /// Parameters and states of the draws.
     pub(super) draws: [Vec<u32>; 2],
     pub(super) slots: Vec<u32>,

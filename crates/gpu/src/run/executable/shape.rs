@@ -1,8 +1,11 @@
 //! The shape of a pass, on which its dispatches depend, and its inputs as kernels read them.
 
-use pelton_graph::{Input, Pass, Phase, Row, Want};
+use pelton_graph::{Input, Pass, Phase, Plan, Row, Want};
 
-use crate::{device::Mirror, lower::buffers::SAMPLED};
+use crate::{
+    device::Mirror,
+    lower::buffers::{SAMPLED, reads_places},
+};
 
 /// The properties of a pass that its dispatches depend on.
 #[derive(Clone, PartialEq)]
@@ -47,6 +50,8 @@ impl PassShape {
 /// The inputs of a pass as kernels read them.
 pub(super) struct PassWords {
     pub(super) rows: Vec<[u32; 4]>,
+    /// The places of rows; empty if the plan reads none.
+    pub(super) places: Vec<[u32; 8]>,
     pub(super) tiles: Vec<[u32; 2]>,
     /// The live inputs of rows; empty for a load of full rows alone.
     pub(super) lives: Vec<u32>,
@@ -58,6 +63,7 @@ pub(super) struct Written {
     pub(super) counts: Mirror,
     pub(super) lives: Mirror,
     pub(super) rows: Mirror,
+    pub(super) places: Mirror,
     pub(super) selected: Mirror,
     pub(super) order: Mirror,
     pub(super) sequences: Mirror,
@@ -88,14 +94,34 @@ pub(super) fn wanted_logits(pass: &Pass<'_>, shape: &PassShape) -> Vec<usize> {
     pass.wants.iter().filter_map(at).collect()
 }
 
-/// A row as kernels read it.
-pub(super) fn row_words(row: &Row) -> [u32; 4] {
+/// A row of a plan as kernels read it.
+pub(super) fn row_words(plan: &Plan, row: &Row) -> [u32; 4] {
     let token = match row.input {
         Input::Token(token) => token,
         // a drafted token is copied to the ring of sampled ones
         Input::Sampled | Input::Drafted(_) => SAMPLED,
-        // the steps of an encoder read no tokens, and plans with embeddings are refused
-        Input::Features | Input::Embedding(_) => 0,
+        // the steps of an encoder or a tower read no tokens
+        Input::Features => 0,
+        Input::Embedding(_) => plan.stand_in(),
     };
     [token, row.position, row.slot, 0]
+}
+
+/// The places of the rows of a pass as kernels read them, if the plan reads some. They are relative
+/// to positions, which repeats advance.
+pub(super) fn place_words(plan: &Plan, pass: &Pass<'_>) -> Vec<[u32; 8]> {
+    if !reads_places(plan) {
+        return Vec::new();
+    }
+    let words = |(i, row): (usize, &Row)| {
+        let place = pass.place(i);
+        let [t, h, w] = place.at.map(|at| at.wrapping_sub(row.position));
+        let [first, end] = place.group;
+        let embedding = match row.input {
+            Input::Embedding(index) => index + 1,
+            Input::Token(_) | Input::Sampled | Input::Drafted(_) | Input::Features => 0,
+        };
+        [t, h, w, embedding, row.position - first, end - 1 - row.position, 0, 0]
+    };
+    pass.rows.iter().enumerate().map(words).collect()
 }

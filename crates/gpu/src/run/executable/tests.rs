@@ -25,6 +25,7 @@ mod heads;
 mod lengths;
 mod live_sets;
 mod persistent;
+mod pictures;
 
 fn all(_: &Op, _: &Plan) -> bool {
     true

@@ -52,17 +52,17 @@ fn injected() -> Vec<Case> {
         b.pictures(1);
         let x = b.embed(DType::F32, width);
         b.step(Op::Scale(3.0), &[x], &[x]);
-        b.step(Op::Inject { slice: 0, adds: false }, &[], &[x]);
+        b.step(Op::Inject { slice: 0, adds: false }, &[x], &[x]);
         cases.push(case(format!("inject {width}"), b, x, &[]));
 
         let mut b = Builder::new(width);
         b.pictures(3);
         let (x, y) = (b.embed(DType::F32, width), b.embed(DType::F16, width));
-        b.step(Op::Inject { slice: 0, adds: false }, &[], &[x]);
+        b.step(Op::Inject { slice: 0, adds: false }, &[x], &[x]);
         // to the rows of the token that stands in
-        b.step(Op::Inject { slice: 2, adds: true }, &[], &[y]);
+        b.step(Op::Inject { slice: 2, adds: true }, &[y], &[y]);
         b.step(Op::Glu(Gating::Product(Activation::GeluQuick)), &[y, x], &[x]);
-        b.step(Op::Inject { slice: 1, adds: true }, &[], &[x]);
+        b.step(Op::Inject { slice: 1, adds: true }, &[x], &[x]);
         cases.push(case(format!("inject {width} of three slices"), b, x, &[]));
     }
     cases
@@ -152,7 +152,7 @@ fn attention(fields: Fields, kv: KvType) -> Case {
     let mut b = Builder::new(HIDDEN);
     b.pictures(1);
     let x = b.embed(DType::F32, HIDDEN);
-    b.step(Op::Inject { slice: 0, adds: false }, &[], &[x]);
+    b.step(Op::Inject { slice: 0, adds: false }, &[x], &[x]);
     let y = layer(&mut b, x, fields);
     Case { kv, ..case(format!("attention to pictures {fields:?} in {kv}"), b, y, FUSED) }
 }
