@@ -147,6 +147,7 @@ mod tests {
                 "fit-budget" => "gpu:0=1G",
                 "lora" => "a.gguf=0.5",
                 "effort" => "0.5,ranks=4",
+                "mmproj" => "mmproj.gguf",
                 _ if !argument.get_action().takes_values() => "",
                 _ => of_kind(name),
             };

@@ -255,14 +255,15 @@ fn tables_are_sound() {
 /// All options that a line cannot have are reported together, each with a hint.
 #[test]
 fn problems_are_reported_together() {
-    let line = "pelton serve m.gguf --mmproj p.gguf --slots --rpc h:1 --frobnicate -ctk q4_1 --ts";
+    let line =
+        "pelton serve m.gguf --mmproj-url p.gguf --slots --rpc h:1 --frobnicate -ctk q4_1 --ts";
     let words = words(line).into_iter().map(OsString::from).collect();
     let line = rewritten(words, &Cli::command(), &|_| None);
     let errors: Vec<&str> = line.problems.iter().map(|problem| problem.error.as_str()).collect();
     assert_eq!(
         errors,
         [
-            "--mmproj is no option of Pelton",
+            "--mmproj-url is no option of Pelton",
             "--rpc is no option of Pelton",
             "--frobnicate is no option of `pelton serve`",
             "-ctk is \"q4_1\", expected one of f16, f32, q8_0",

@@ -46,6 +46,8 @@ pub struct Status {
     pub ended: u64,
     /// Tokens that were generated, since the load.
     pub generated_tokens: u64,
+    /// Passes of the vision tower so far.
+    pub tower_passes: u64,
     /// Preemptions since the load.
     pub preemptions: u64,
     /// Pages that were evicted since the load.
@@ -81,6 +83,7 @@ impl Status {
             prefix_lookup_tokens,
             ended,
             generated_tokens,
+            tower_passes,
             preemptions,
             evictions,
             failed_passes,
@@ -98,6 +101,7 @@ impl Status {
         self.prefix_lookup_tokens += prefix_lookup_tokens;
         self.ended += ended;
         self.generated_tokens += generated_tokens;
+        self.tower_passes += tower_passes;
         self.preemptions += preemptions;
         self.evictions += evictions;
         self.failed_passes += failed_passes;

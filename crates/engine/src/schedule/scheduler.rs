@@ -28,6 +28,7 @@ use super::{
 use crate::{
     Error,
     api::{FinishReason, Status},
+    vision::Eyes,
 };
 
 /// The state of all requests of one model.
@@ -176,6 +177,7 @@ impl Scheduler {
             pages: self.resources.kv.counts(),
             snapshots: self.resources.kv.snapshot_counts(),
             evictions: self.resources.kv.evictions(),
+            tower_passes: self.resources.eyes.as_ref().map_or(0, Eyes::passes),
             ..self.status.clone()
         }
     }

@@ -26,6 +26,8 @@ pub(crate) struct Eyes {
     /// The pages of the tower's only slot.
     pages: Vec<u32>,
     newest: Newest,
+    /// Passes so far.
+    passes: u64,
     /// The picture that is seen part by part: its embeddings so far, and its next grid.
     begun: Option<(Key, Vec<f32>, usize)>,
 }
@@ -45,8 +47,14 @@ impl Eyes {
             pages: (0..pages_for(rows) as u32).collect(),
             newest: Newest::new(KEPT),
             begun: None,
+            passes: 0,
             checkpoint,
         }
+    }
+
+    /// Passes of the tower so far.
+    pub(crate) fn passes(&self) -> u64 {
+        self.passes
     }
 
     /// Sees a part of a picture: one pass of the tower. `Break` if the embeddings of the whole
@@ -95,6 +103,7 @@ impl Eyes {
         let input = self.of.input(&self.checkpoint, pixels, grid)?;
         let used = &self.pages[..pages_for(input.rows.len()).min(self.pages.len())];
         let table = [TableEdit { group: 0, slot: 0, first: 0, pages: used }];
+        self.passes += 1;
         let states = run(&mut self.tower, &input, &table)?;
         let input = self.of.between(&states, grid)?;
         let states = run(&mut self.projector, &input, &[])?;

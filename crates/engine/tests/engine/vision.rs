@@ -8,8 +8,8 @@ use std::{
 };
 
 use pelton::{
-    Device, Engine, GenerateOptions, KvType, LoadOptions, Model, Picture, Prompt, Sampling,
-    chat::Segment,
+    Device, Engine, GenerateOptions, KvMemory, KvType, LoadOptions, Model, Picture, Prompt,
+    Sampling, chat::Segment,
 };
 use pelton_image::{Job, Limits};
 use serde::Deserialize;
@@ -68,7 +68,7 @@ impl Family {
 
     fn model(&self, options: LoadOptions) -> Model {
         let engine = Engine::builder().device(Device::Cpu).threads(2).build().unwrap();
-        engine.load(path(self.name), &options.kv(KvType::F32).context(512)).unwrap()
+        engine.load(path(self.name), &options.kv(KvType::F32).context(640)).unwrap()
     }
 
     /// A prompt of texts and of numbers of these pictures.
@@ -129,4 +129,113 @@ fn pictures_and_texts_are_those_of_the_reference() {
             assert_eq!(tokens[..sure], expected.greedy[..], "{what}");
         }
     }
+}
+
+/// A prompt whose picture begins at about this position, with 80 tokens behind it.
+fn long(family: &Family, before: usize, pictures: &[Arc<Picture>]) -> Prompt {
+    let text = |letter: &str, count| Part::Text(letter.repeat(count));
+    let parts = [text("a", before), Part::Picture(0), text("b", 80)];
+    family.prompt(&parts, pictures)
+}
+
+fn cached(model: &Model, prompt: Prompt) -> usize {
+    let stream = model.generate(prompt, greedy(1)).unwrap();
+    let handle = stream.handle().clone();
+    assert_eq!(stream.count(), 1);
+    handle.stats().cached_tokens
+}
+
+#[test]
+fn chunks_batches_and_cached_prefixes_change_nothing() {
+    for family in Family::all() {
+        let alone = family.model(LoadOptions::default());
+        let few = family.model(LoadOptions::default().rows(64));
+        let many = family.model(LoadOptions::default().max_concurrent(4));
+        // the picture begins before the border of a page, at it and after it
+        for before in [0, 5, 58, 61, 63, 64, 70] {
+            let what = format!("{}, a picture from {before} on", family.name);
+            let prompt = long(&family, before, &family.pictures);
+            let expected = answer(&alone, prompt.clone());
+            assert_eq!(answer(&alone, prompt.clone()), expected, "{what}, again");
+            assert_eq!(answer(&few, prompt.clone()), expected, "{what}, in chunks");
+            let others: Vec<_> = (0..3)
+                .map(|i| long(&family, before + 7 * i, &family.pictures))
+                .map(|other| many.generate(other, greedy(9)).unwrap())
+                .collect();
+            assert_eq!(answer(&many, prompt), expected, "{what}, beside others");
+            others.into_iter().for_each(|other| assert_eq!(other.count(), 9));
+        }
+    }
+}
+
+#[test]
+fn pages_are_shared_by_equal_pictures_alone() {
+    for family in Family::all() {
+        let model = family.model(LoadOptions::default());
+        let prompt = |pictures: &[Arc<Picture>]| long(&family, 5, pictures);
+        assert_eq!(cached(&model, prompt(&family.pictures)), 0, "{}", family.name);
+        let passes = model.status().tower_passes;
+        assert!(passes > 0);
+        let hit = cached(&model, prompt(&family.pictures));
+        assert!(hit >= 64, "{}: {hit} cached", family.name);
+        // a cached picture is not seen again, nor is one that stands twice in a prompt
+        assert_eq!(model.status().tower_passes, passes, "{}", family.name);
+        let own = &family.pictures[0];
+        let mut rgb = own.rgb().to_vec();
+        // all of a patch, since a resize may round one pixel away
+        for x in 0..own.width() as usize / 4 {
+            rgb[3 * x] ^= 0xff;
+        }
+        let other = Arc::new(Picture::new(own.width(), own.height(), rgb).unwrap());
+        assert_eq!(cached(&model, prompt(&[other])), 0, "{}", family.name);
+        assert_eq!(model.status().tower_passes, 2 * passes, "{}", family.name);
+        let parts = [Part::Picture(0), Part::Text("a".into()), Part::Picture(0)];
+        cached(&model, family.prompt(&parts, &family.pictures));
+        assert_eq!(model.status().tower_passes, 2 * passes, "{}", family.name);
+    }
+}
+
+#[test]
+fn prompts_with_pictures_survive_preemption() {
+    for family in Family::all() {
+        let alone = family.model(LoadOptions::default());
+        let options = LoadOptions::default().max_concurrent(3);
+        let engine = Engine::builder().device(Device::Cpu).threads(2).build().unwrap();
+        let tight = options.kv(KvType::F32).context(640).kv_memory(KvMemory::Bytes(200 << 10));
+        let tight = engine.load(path(family.name), &tight).unwrap();
+        let prompt = |i: usize| long(&family, 20 + i, &family.pictures);
+        let expected: Vec<Vec<u32>> = (0..3).map(|i| ids(&alone, prompt(i), 450)).collect();
+        let streams: Vec<_> =
+            (0..3).map(|i| tight.generate(prompt(i), greedy(450)).unwrap()).collect();
+        for (stream, expected) in streams.into_iter().zip(&expected) {
+            let found: Vec<u32> = stream.map(|token| token.unwrap().id).collect();
+            assert_eq!(found, *expected, "{}", family.name);
+        }
+        assert!(tight.status().preemptions > 0, "{}", family.name);
+    }
+}
+
+fn ids(model: &Model, prompt: Prompt, tokens: usize) -> Vec<u32> {
+    model.generate(prompt, greedy(tokens)).unwrap().map(|token| token.unwrap().id).collect()
+}
+
+#[test]
+fn pictures_that_do_not_fit_are_refused() {
+    let family = Family::all().next().unwrap();
+    let model = family.model(LoadOptions::default().picture_tokens(3));
+    let parts = [Part::Picture(0), Part::Text("a".into())];
+    let refused =
+        |model: &Model, prompt| model.generate(prompt, greedy(1)).err().unwrap().to_string();
+    let prompt = || family.prompt(&parts, &family.pictures);
+    assert_eq!(
+        refused(&model, prompt()),
+        "picture 1 becomes 4 tokens, expected at most 3: choose a smaller picture, or load the model \
+         with a greater picture_tokens"
+    );
+    let model = family.model(LoadOptions::default().pictures(false));
+    assert!(refused(&model, prompt()).contains("mmproj"), "{}", refused(&model, prompt()));
+    let model = family.model(LoadOptions::default());
+    let Prompt::Segments { segments, .. } = prompt() else { panic!("a prompt of segments") };
+    let without = Prompt::Segments { segments, images: Vec::new() };
+    assert_eq!(refused(&model, without), "the prompt has 0 pictures, expected at least 1");
 }

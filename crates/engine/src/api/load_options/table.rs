@@ -325,10 +325,14 @@ impl LoadOptions {
         ),
         row(
             "pictures",
-            Switch(|to, loads| to.pictures = loads),
+            Words(&["on", "off"], |to, text| {
+                to.pictures = text == "on";
+                Ok(())
+            }),
             "Load the vision tower of the model, if it has one",
         )
-        .default("true"),
+        .flag(Model, "pictures", "WHEN")
+        .default("on"),
         row(
             "mmproj",
             Text("a GGUF file or a directory", |to, text| {
