@@ -25,12 +25,15 @@ fn run_streams_text_to_stdout_and_statistics_to_stderr() {
 fn pictures_need_a_model_that_sees() {
     let picture = concat!(env!("CARGO_MANIFEST_DIR"), "/../image/tests/fixtures/pictures/rgb.png");
     for command in ["run", "chat"] {
-        let said = refused(&[command, "built-in", "What is it?", "--image", picture], 1);
+        let with = |image: &str| {
+            let words = [command, "built-in", "What is it?", "--image", image];
+            refused(&[&words[..], &["--chat-template", "chatml"]].concat(), 1)
+        };
+        let said = with(picture);
         assert!(said.contains("mmproj"), "{said}");
-        let said = refused(&[command, "built-in", "What is it?", "--image", "no/such.png"], 1);
+        let said = with("no/such.png");
         assert!(said.contains("no/such.png"), "{said}");
-        let several = vec![picture; 17].join(",");
-        let said = refused(&[command, "built-in", "What is it?", "--image", &several], 1);
+        let said = with(&vec![picture; 17].join(","));
         assert!(said.contains("at most 16"), "{said}");
     }
     let said = refused(&["run", "built-in", "What is it?", "--raw", "--image", picture], 1);

@@ -248,7 +248,7 @@ fn tool_result(mut block: Fields, messages: &[Message]) -> Result<Message, ApiEr
     let is_error = block.boolean("is_error")?;
     block.finish(&[extras::BLOCK])?;
     if is_error == Some(true) {
-        let first = parts.iter().find_map(|part| part["text"].as_str()).unwrap_or_default();
+        let first = parts.iter().find_map(|part| part.get("text")?.as_str()).unwrap_or_default();
         let first = text_part(&format!("Error: {first}"));
         match parts.iter_mut().find(|part| part["type"] == "text") {
             Some(part) => *part = first,
