@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pelton_graph::{
-    Backend, Executable, Hidden, KvType, Limits, Pass, Phase, Plan, TableEdit, TowerInput,
-    VisionTower, build_tower, pages_for,
+    Backend, BuildOptions, Executable, Hidden, Input, KvType, Limits, Pass, Phase, PictureRows,
+    Place, Plan, Row, TableEdit, TowerInput, VisionTower, Want, build_tower, build_with, pages_for,
 };
 use pelton_weights::Checkpoint;
 
@@ -139,4 +139,88 @@ pub fn equals_the_oracle(
     }
     assert_eq!(token * tower.plans.width, rows.len());
     assert_eq!(tower.plans.deepstack * rows.len(), deep.len());
+}
+
+/// Compares the logits of a model's folder for its text with pictures, whose embeddings are those
+/// of transformers. `picture` is the token that stands for an embedding, and `stand_in` the one
+/// whose rows of other tables such a row reads.
+///
+/// # Panics
+/// If a logit differs by more than `tolerance` of the greatest.
+pub fn text_equals_the_oracle(
+    backend: &dyn Backend,
+    name: &str,
+    [picture, stand_in]: [u32; 2],
+    tolerance: f32,
+) {
+    let folder = folder(name);
+    let checkpoint = Arc::new(Checkpoint::open(&folder).unwrap());
+    let (shape, rows) = npy::shaped_floats(folder.join("rows.npy"));
+    let [count, width] = shape[..] else { panic!("{name}: embeddings of shape {shape:?}") };
+    let deepstack = folder.join("deepstack.npy");
+    let deep = if deepstack.is_file() { npy::floats(deepstack) } else { Vec::new() };
+    let all = [rows, deep].concat();
+    let slices = all.len() / (count * width);
+    let slice = |row: usize, slice: usize| &all[(slice * count + row) * width..][..width];
+    let embeddings: Vec<f32> =
+        (0..count).flat_map(|row| (0..slices).flat_map(move |i| slice(row, i))).copied().collect();
+    let pictures = Some(PictureRows { slices, token: stand_in });
+    let options = BuildOptions { pictures, ..BuildOptions::default() };
+    let plan = build_with(&checkpoint, &options).unwrap();
+    let plan = plan.fuse(&|op, plan| backend.accepts(op, plan));
+    let ids = npy::integers(folder.join("ids.npy"));
+    let pages: Vec<u32> = (0..pages_for(ids.len()) as u32).collect();
+    let limits = Limits {
+        rows: ids.len(),
+        wants: ids.len(),
+        sequences: 1,
+        context: ids.len(),
+        pages: vec![pages.len(); plan.groups.len()],
+        snapshots: 0,
+        kv: KvType::F32,
+        tokens: plan.vocab,
+        bias: 0,
+    };
+    let groups = plan.groups.len() as u32;
+    let mut executable = backend.load(plan, checkpoint, limits, &mut |_, _| {}).unwrap();
+
+    let mut next = 0;
+    let rows: Vec<Row> = (0..)
+        .zip(&ids)
+        .map(|(position, &id)| {
+            let input = match id == picture {
+                true => Input::Embedding(next),
+                false => Input::Token(id),
+            };
+            next += u32::from(id == picture);
+            Row { input, position, slot: 0 }
+        })
+        .collect();
+    let coordinates = folder.join("coordinates.npy");
+    let at = coordinates.is_file().then(|| npy::integers(coordinates));
+    let mut places: Vec<Place> = (0..ids.len() as u32).map(Place::of).collect();
+    let mut first = 0;
+    for run in ids.chunk_by(|a, b| *a == picture && *b == picture) {
+        let end = first + run.len();
+        for (i, place) in places.iter_mut().enumerate().take(end).skip(first) {
+            place.group = [first as u32, end as u32];
+            if let Some(at) = &at {
+                place.at = [0, 1, 2].map(|axis| at[axis * ids.len() + i]);
+            }
+        }
+        first = end;
+    }
+    let wants: Vec<Want<'_>> = (0..ids.len() as u32).map(|row| Want::Logits { row }).collect();
+    let edit = |group| TableEdit { group, slot: 0, first: 0, pages: &pages };
+    let tables: Vec<_> = (0..groups).map(edit).collect();
+    let pass = Pass {
+        tables: &tables,
+        places: &places,
+        embeddings: &embeddings,
+        ..Pass::new(Phase::Prompt, &rows, &wants)
+    };
+    let ticket = executable.submit(&pass).unwrap();
+    let found = executable.take(ticket).unwrap().logits;
+    let difference = relative_difference(&npy::floats(folder.join("logits.npy")), found);
+    assert!(difference < tolerance, "{name}: logits differ by {difference}");
 }

@@ -108,7 +108,9 @@ pub enum Problem {
         tower: String,
     },
     /// A folder with a vision tower that lacks the settings of its pictures.
-    #[error("lacks preprocessor_config.json, the settings of pictures: download it into the folder")]
+    #[error(
+        "lacks preprocessor_config.json, the settings of pictures: download it into the folder"
+    )]
     NoPictureSettings,
     /// Files of a model in several shards that do not exist.
     #[error("{missing} of {count} shards {} missing: download {first} into the folder",
