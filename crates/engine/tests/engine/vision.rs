@@ -18,7 +18,17 @@ use serde::Deserialize;
 const TOLERANCE: f32 = 1e-3;
 
 /// The directories of the fixture, and the placeholder of each family.
-const FAMILIES: [(&str, &str); 1] = [("gemma3", "<start_of_image>")];
+const FAMILIES: [(&str, &str); 9] = [
+    ("gemma3", "<start_of_image>"),
+    ("gemma4", "<|image|>"),
+    ("gemma4-whole", "<|image|>"),
+    ("idefics3", "<image>"),
+    ("internvl", "<IMG_CONTEXT>"),
+    ("pixtral", "[IMG]"),
+    ("qwen2-vl", "<|image_pad|>"),
+    ("qwen2.5-vl", "<|image_pad|>"),
+    ("qwen3-vl", "<|image_pad|>"),
+];
 
 /// A prompt, and what transformers makes of it.
 #[derive(Deserialize)]
@@ -68,7 +78,7 @@ impl Family {
 
     fn model(&self, options: LoadOptions) -> Model {
         let engine = Engine::builder().device(Device::Cpu).threads(2).build().unwrap();
-        engine.load(path(self.name), &options.kv(KvType::F32).context(640)).unwrap()
+        engine.load(path(self.name), &options.kv(KvType::F32).context(512)).unwrap()
     }
 
     /// A prompt of texts and of numbers of these pictures.
@@ -104,30 +114,51 @@ fn answer(model: &Model, prompt: Prompt) -> (Vec<u32>, Vec<(u32, f32)>) {
     (tokens.iter().map(|token| token.id).collect(), top)
 }
 
+/// Compares the prompts of a family with transformers.
+fn compare(family: &Family, model: &Model) {
+    for (number, (prompt, expected)) in family.expected().enumerate() {
+        let what = format!("{}, prompt {number}", family.name);
+        let stream = model.generate(prompt.clone(), greedy(1)).unwrap();
+        let handle = stream.handle().clone();
+        assert_eq!(stream.count(), 1);
+        assert_eq!(handle.stats().prompt_tokens, expected.ids.len(), "{what}");
+        let (tokens, top) = answer(model, prompt);
+        for (token, logprob) in expected.top.iter().zip(&expected.logprobs) {
+            let found = top.iter().find(|(id, _)| id == token);
+            let last = expected.logprobs.last().unwrap();
+            match found.map(|(_, found)| (found - logprob).abs()) {
+                Some(difference) => assert!(difference < TOLERANCE, "{what}: {difference}"),
+                // the least of the list may be another token as likely
+                None => assert!(logprob - last < TOLERANCE, "{what}: no token {token}"),
+            }
+        }
+        let sure = expected.greedy.len();
+        assert_eq!(tokens[..sure], expected.greedy[..], "{what}");
+    }
+}
+
 #[test]
 fn pictures_and_texts_are_those_of_the_reference() {
     for family in Family::all() {
-        let model = family.model(LoadOptions::default());
-        for (number, (prompt, expected)) in family.expected().enumerate() {
-            let what = format!("{}, prompt {number}", family.name);
-            let stream = model.generate(prompt.clone(), greedy(1)).unwrap();
-            let handle = stream.handle().clone();
-            assert_eq!(stream.count(), 1);
-            assert_eq!(handle.stats().prompt_tokens, expected.ids.len(), "{what}");
-            let (tokens, top) = answer(&model, prompt);
-            for (token, logprob) in expected.top.iter().zip(&expected.logprobs) {
-                let found = top.iter().find(|(id, _)| id == token);
-                let difference = found.map(|(_, found)| (found - logprob).abs());
-                let last = expected.logprobs.last().unwrap();
-                match difference {
-                    Some(difference) => assert!(difference < TOLERANCE, "{what}: {difference}"),
-                    // the least of the list may be another token as likely
-                    None => assert!(logprob - last < TOLERANCE, "{what}: no token {token}"),
-                }
-            }
-            let sure = expected.greedy.len();
-            assert_eq!(tokens[..sure], expected.greedy[..], "{what}");
-        }
+        compare(&family, &family.model(LoadOptions::default()));
+    }
+}
+
+/// Towers and texts on a GPU, or on a driver in software.
+#[cfg(feature = "gpu")]
+#[test]
+fn a_gpu_has_the_numbers_of_the_reference() {
+    use pelton::gpu::{Gpu, adapters};
+    use pelton_testing::{Need, skip};
+
+    let Some(adapter) = adapters().into_iter().next() else {
+        return skip(Need::Gpu, "no Vulkan, Metal or DX12 adapter, not even in software");
+    };
+    let gpu = Gpu::open_checked(&adapter).unwrap();
+    let engine = Engine::with_backend(gpu);
+    for family in Family::all() {
+        let options = LoadOptions::default().kv(KvType::F32).context(512);
+        compare(&family, &engine.load(path(family.name), &options).unwrap());
     }
 }
 
@@ -152,13 +183,13 @@ fn chunks_batches_and_cached_prefixes_change_nothing() {
         let few = family.model(LoadOptions::default().rows(64));
         let many = family.model(LoadOptions::default().max_concurrent(4));
         // the picture begins before the border of a page, at it and after it
-        for before in [0, 5, 58, 61, 63, 64, 70] {
+        for before in [0, 58, 63, 64] {
             let what = format!("{}, a picture from {before} on", family.name);
             let prompt = long(&family, before, &family.pictures);
             let expected = answer(&alone, prompt.clone());
             assert_eq!(answer(&alone, prompt.clone()), expected, "{what}, again");
             assert_eq!(answer(&few, prompt.clone()), expected, "{what}, in chunks");
-            let others: Vec<_> = (0..3)
+            let others: Vec<_> = (0..2)
                 .map(|i| long(&family, before + 7 * i, &family.pictures))
                 .map(|other| many.generate(other, greedy(9)).unwrap())
                 .collect();
@@ -197,22 +228,28 @@ fn pages_are_shared_by_equal_pictures_alone() {
 
 #[test]
 fn prompts_with_pictures_survive_preemption() {
-    for family in Family::all() {
+    let mut preemptions = 0;
+    // rows that see each other, none that do, and coordinates of two axes
+    let names = ["gemma3", "idefics3", "qwen2-vl"];
+    for family in Family::all().filter(|family| names.contains(&family.name)) {
         let alone = family.model(LoadOptions::default());
         let options = LoadOptions::default().max_concurrent(3);
         let engine = Engine::builder().device(Device::Cpu).threads(2).build().unwrap();
-        let tight = options.kv(KvType::F32).context(640).kv_memory(KvMemory::Bytes(200 << 10));
+        // three start, and two of them at most can end
+        let memory = KvMemory::Bytes(alone.summary().kv_bytes * 3 / 2);
+        let tight = options.kv(KvType::F32).context(512).kv_memory(memory);
         let tight = engine.load(path(family.name), &tight).unwrap();
         let prompt = |i: usize| long(&family, 20 + i, &family.pictures);
-        let expected: Vec<Vec<u32>> = (0..3).map(|i| ids(&alone, prompt(i), 450)).collect();
+        let expected: Vec<Vec<u32>> = (0..3).map(|i| ids(&alone, prompt(i), 380)).collect();
         let streams: Vec<_> =
-            (0..3).map(|i| tight.generate(prompt(i), greedy(450)).unwrap()).collect();
+            (0..3).map(|i| tight.generate(prompt(i), greedy(380)).unwrap()).collect();
         for (stream, expected) in streams.into_iter().zip(&expected) {
             let found: Vec<u32> = stream.map(|token| token.unwrap().id).collect();
             assert_eq!(found, *expected, "{}", family.name);
         }
-        assert!(tight.status().preemptions > 0, "{}", family.name);
+        preemptions += tight.status().preemptions;
     }
+    assert!(preemptions > 0);
 }
 
 fn ids(model: &Model, prompt: Prompt, tokens: usize) -> Vec<u32> {
