@@ -18,16 +18,18 @@ use serde::Deserialize;
 const TOLERANCE: f32 = 1e-3;
 
 /// The directories of the fixture, and the placeholder of each family.
-const FAMILIES: [(&str, &str); 9] = [
+const FAMILIES: [(&str, &str); 11] = [
     ("gemma3", "<start_of_image>"),
     ("gemma4", "<|image|>"),
     ("gemma4-whole", "<|image|>"),
     ("idefics3", "<image>"),
     ("internvl", "<IMG_CONTEXT>"),
+    ("mistral3", "[IMG]"),
     ("pixtral", "[IMG]"),
     ("qwen2-vl", "<|image_pad|>"),
     ("qwen2.5-vl", "<|image_pad|>"),
     ("qwen3-vl", "<|image_pad|>"),
+    ("qwen3.5", "<|image_pad|>"),
 ];
 
 /// A prompt, and what transformers makes of it.
@@ -229,8 +231,8 @@ fn pages_are_shared_by_equal_pictures_alone() {
 #[test]
 fn prompts_with_pictures_survive_preemption() {
     let mut preemptions = 0;
-    // rows that see each other, none that do, and coordinates of two axes
-    let names = ["gemma3", "idefics3", "qwen2-vl"];
+    // rows that see each other, and coordinates of two axes
+    let names = ["gemma3", "qwen2-vl"];
     for family in Family::all().filter(|family| names.contains(&family.name)) {
         let alone = family.model(LoadOptions::default());
         let options = LoadOptions::default().max_concurrent(3);

@@ -25,6 +25,8 @@ const AROUND: &[&str] = &[
     "SmolVLMForConditionalGeneration",
 ];
 
+/// Whether the output matrix is the embedding table.
+const TIED: &str = "tie_word_embeddings";
 /// Names of the number of layers.
 const LAYERS: &[&str] = &["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
 /// Names of the width of the residual stream.
@@ -81,7 +83,10 @@ impl Stated {
                 let is_around = class.as_deref().is_some_and(|class| AROUND.contains(&class));
                 class = if is_around { None } else { class_of(&text)?.or(class) };
                 outer_type = all.text(&["model_type"])?.unwrap_or_default().to_owned();
+                // the whole model decides whether its output is the embedding
+                let tied = all.get(TIED).cloned();
                 all.extend(text);
+                all.set(TIED, tied);
                 break;
             }
         }
@@ -126,7 +131,7 @@ impl Config {
                 return Err(all.invalid("num_attention_heads", heads, &expected));
             }
         };
-        let stated = all.flag(&["tie_word_embeddings"])?;
+        let stated = all.flag(&[TIED])?;
         let (tied, untied) = (stated == Some(true), stated == Some(false));
         Ok(Self {
             all,

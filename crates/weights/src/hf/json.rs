@@ -88,6 +88,11 @@ impl Object {
         self.map.extend(other.map);
     }
 
+    /// Sets the value of a key, if there is one.
+    pub(super) fn set(&mut self, key: &str, value: Option<Value>) {
+        self.map.extend(value.map(|value| (key.to_owned(), value)));
+    }
+
     /// The entries whose keys were not looked up, with their paths; also those of the objects under
     /// the keys `within`.
     pub(super) fn unread(&self, within: &[&str]) -> Vec<(String, Value)> {

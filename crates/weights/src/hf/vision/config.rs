@@ -115,10 +115,14 @@ impl Vision {
     /// the key is missing.
     pub(super) fn require_model(&self, key: &str, expected: &str) -> Result<(), Error> {
         match self.model.get(key) {
-            Some(found) if found.to_string() != expected => {
-                Err(self.model.invalid(key, shown(found), expected))
+            Some(found) => {
+                let text = found.to_string();
+                match text == expected {
+                    true => Ok(()),
+                    false => Err(self.model.invalid(key, shown(found), expected)),
+                }
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
