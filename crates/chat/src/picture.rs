@@ -7,7 +7,7 @@ use base64::{
 };
 use serde_json::{Map, Value};
 
-use crate::{Chat, Error};
+use crate::Error;
 
 /// The most pictures of a chat.
 pub const IMAGES_MAX: usize = 16;
@@ -66,47 +66,8 @@ pub fn text_part(text: &str) -> Map<String, Value> {
     entries.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
 }
 
-impl Chat {
-    /// The files of the pictures in its messages, in their order.
-    ///
-    /// # Errors
-    /// If there are more than [`IMAGES_MAX`], which is checked first, or if one is no base64 or has
-    /// more than [`IMAGE_BYTES_MAX`] bytes.
-    pub fn images(&self) -> Result<Vec<Vec<u8>>, Error> {
-        self.count_images()?;
-        let parts = self.messages.iter().flat_map(|message| message.images());
-        parts.enumerate().map(|(i, part)| bytes(part, i + 1)).collect()
-    }
-
-    /// The number of pictures in its messages.
-    ///
-    /// # Errors
-    /// If there are more than [`IMAGES_MAX`], or if one is in a message of the system or of the
-    /// assistant.
-    pub(crate) fn count_images(&self) -> Result<usize, Error> {
-        let mut count = 0;
-        for (i, message) in self.messages.iter().enumerate() {
-            let own = message.images().count();
-            if own > 0 && matches!(message.role.as_str(), "system" | "developer" | "assistant") {
-                return Err(Error::Invalid(format!(
-                    "message {i} has a picture and the role {:?}, expected pictures in messages of \
-                     the user or in results of tools",
-                    message.role
-                )));
-            }
-            count += own;
-        }
-        match count > IMAGES_MAX {
-            true => Err(Error::Invalid(format!(
-                "the chat has {count} pictures, expected at most {IMAGES_MAX}"
-            ))),
-            false => Ok(count),
-        }
-    }
-}
-
 /// The bytes of a picture's file. `number` stands for it in errors.
-fn bytes(part: &Map<String, Value>, number: usize) -> Result<Vec<u8>, Error> {
+pub(crate) fn image_bytes(part: &Map<String, Value>, number: usize) -> Result<Vec<u8>, Error> {
     let invalid = |problem: &str| Error::Invalid(format!("picture {number} {problem}"));
     let source = image_source(part)
         .ok_or_else(|| invalid("has no source, expected image_url.url with a data: URL"))?;

@@ -103,8 +103,9 @@ impl Samples {
         }
     }
 
-    /// Resolves the tokens of the rows of repeat `repeat`, `stand_in` of rows without one, records them as the tokens of their
-    /// positions, and on the first repeat collects the histories of the draws.
+    /// Resolves the tokens of the rows of repeat `repeat`, `stand_in` of rows without one, records
+    /// them as the tokens of their positions, and on the first repeat collects the histories of the
+    /// draws.
     pub(crate) fn resolve(&mut self, pass: &Pass<'_>, stand_in: u32, repeat: u32) {
         self.rows.clear();
         let mut samples = self.sampled.iter().zip(&mut self.histories).peekable();

@@ -22,8 +22,8 @@ pub struct Rope {
     pub style: RopeStyle,
     /// Radians per position `[pairs]`; elements of a head from `2 · pairs` on are not rotated.
     pub frequencies: Vec<f32>,
-    /// The axis of the [coordinates](crate::Place::at) of each pair `[pairs]`, below 3; empty if all
-    /// are the first.
+    /// The axis of the [coordinates](crate::Place::at) of each pair `[pairs]`, below 3; empty if
+    /// all are the first.
     pub axes: Vec<u8>,
     /// The factor of all cosines and sines: the attention factor of YaRN and LongRoPE, else 1.
     /// Elements that are not rotated have no factor.

@@ -231,10 +231,9 @@ fn run(
                 embeddings: &pass.embeddings,
                 ..Pass::new(pass.phase(phase), &rows, &wants)
             });
-            let logits = submitted
+            submitted
                 .and_then(|ticket| Ok(executable.take(ticket)?.logits.to_vec()))
-                .unwrap_or_else(|error| panic!("{}: {error}", case.name));
-            logits
+                .unwrap_or_else(|error| panic!("{}: {error}", case.name))
         };
         passes.iter().map(&mut results).collect()
     };

@@ -32,7 +32,7 @@ fn the_tower_beside_a_file_is_found_by_its_contents() {
     fs::copy(fixture("gemma3/mmproj.gguf"), at("eyes.gguf")).unwrap();
     let tower = Checkpoint::open_tower(at("model.gguf")).unwrap().unwrap();
     assert!(tower.name().ends_with("eyes.gguf"));
-    // of another width
+    // a tower for another width
     text_model(&at("wide.gguf"), "gemma3", 32);
     assert!(Checkpoint::open_tower(at("wide.gguf")).unwrap().is_none());
     // the file itself

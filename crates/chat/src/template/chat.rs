@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::Message;
+use crate::picture::{IMAGES_MAX, image_bytes};
+use crate::{Error, Message};
 
 /// A conversation with its tools and options.
 ///
@@ -57,6 +58,45 @@ impl Chat {
             reasoning_effort: None,
             kwargs: Map::new(),
             adapt: true,
+        }
+    }
+}
+
+impl Chat {
+    /// The files of the pictures in its messages, in their order.
+    ///
+    /// # Errors
+    /// If there are more than [`IMAGES_MAX`](crate::IMAGES_MAX), which is checked first, or if one
+    /// is no base64 or has more than [`IMAGE_BYTES_MAX`](crate::IMAGE_BYTES_MAX) bytes.
+    pub fn images(&self) -> Result<Vec<Vec<u8>>, Error> {
+        self.count_images()?;
+        let parts = self.messages.iter().flat_map(|message| message.images());
+        parts.enumerate().map(|(i, part)| image_bytes(part, i + 1)).collect()
+    }
+
+    /// The number of pictures in its messages.
+    ///
+    /// # Errors
+    /// If there are more than [`IMAGES_MAX`](crate::IMAGES_MAX), or if one is in a message of the
+    /// system or of the assistant.
+    pub(crate) fn count_images(&self) -> Result<usize, Error> {
+        let mut count = 0;
+        for (i, message) in self.messages.iter().enumerate() {
+            let own = message.images().count();
+            if own > 0 && matches!(message.role.as_str(), "system" | "developer" | "assistant") {
+                return Err(Error::Invalid(format!(
+                    "message {i} has a picture and the role {:?}, expected pictures in messages of \
+                     the user or in results of tools",
+                    message.role
+                )));
+            }
+            count += own;
+        }
+        match count > IMAGES_MAX {
+            true => Err(Error::Invalid(format!(
+                "the chat has {count} pictures, expected at most {IMAGES_MAX}"
+            ))),
+            false => Ok(count),
         }
     }
 }

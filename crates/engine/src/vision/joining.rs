@@ -1,9 +1,9 @@
-//! What stands in a prompt for a picture, by the family of the tower.
+//! The texts and rows of a picture in a prompt, by the family of the tower.
 
 use pelton_graph::TowerFamily;
 use pelton_image::Prepared;
 
-/// What stands in a prompt for a picture.
+/// The texts and rows of a picture in a prompt.
 #[derive(Debug)]
 pub(super) struct Joining {
     /// The text that a chat template writes for a picture.

@@ -86,7 +86,7 @@ impl OpenTower {
         [(&self.tower.tower, self.rows), (&self.tower.projector, self.rows.div_ceil(square))]
     }
 
-    /// Loads it, and prepares what callers need of it for a text model with this plan and so many
+    /// Loads it, and makes its form for callers, for a text model with this plan and so many
     /// rows of a pass.
     ///
     /// # Errors

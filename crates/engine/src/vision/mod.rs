@@ -7,11 +7,11 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `joining` | the table of families: what stands in a prompt for a picture |
+//! | `joining` | the table of families: the texts around the rows of a picture |
 //! | `seen` | a picture as a tower takes it, and its key |
 //! | `identities` | numbers for the rows of pictures, by which cached prefixes are found |
 //! | `pictures` | the rows of pictures in one sequence: their places and embeddings |
-//! | `prompts` | what callers need of a tower: prompts with pictures become tokens |
+//! | `prompts` | a tower as callers need it: prompts with pictures become tokens |
 //! | `newest` | the embeddings of the pictures that were seen last |
 //! | `eyes` | the loaded tower, on the thread of the model |
 //! | `load` | both from a checkpoint |

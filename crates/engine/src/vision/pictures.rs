@@ -102,7 +102,7 @@ impl Pictures {
     /// The place of the row at a position.
     pub(crate) fn place(&self, position: usize) -> Place {
         let before = self.blocks.partition_point(|block| block.rows.start <= position);
-        // what coordinates are ahead of their positions: they are behind after each picture
+        // coordinates are behind their positions after each picture
         let behind: usize = self.blocks[..before.saturating_sub(1)].iter().map(lag).sum();
         let own = Place::of(position as u32);
         let Some(block) = before.checked_sub(1).map(|last| &self.blocks[last]) else { return own };

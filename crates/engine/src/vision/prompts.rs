@@ -1,4 +1,4 @@
-//! What callers need of a tower: prompts with pictures become tokens.
+//! A tower as callers need it: prompts with pictures become tokens.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,7 +22,7 @@ pub(crate) struct Tokenized {
     pub(crate) pictures: Option<Box<Pictures>>,
 }
 
-/// What callers need of a tower.
+/// A tower as callers need it.
 #[derive(Debug)]
 pub(crate) struct Vision {
     pub(super) joining: Joining,

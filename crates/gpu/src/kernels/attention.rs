@@ -238,8 +238,8 @@ impl Attention {
         }
     }
 
-    /// What queries of a prompt see of their group: nothing more, the later positions of it, or its
-    /// positions alone.
+    /// The positions of their group that queries of a prompt see: none more, later ones, or those
+    /// alone.
     fn grouped(&self) -> &'static str {
         match self.mask {
             Mask::CausalOrGroup { .. } => "later",
@@ -504,25 +504,6 @@ pub(crate) fn tiles(rows: &[Row], most: usize) -> Vec<[u32; 2]> {
     }
     tiles.reverse();
     tiles
-}
-
-#[cfg(test)]
-impl Attention {
-    /// Causal attention of heads whose keys and values have one length.
-    pub(crate) fn causal(heads: usize, head_dim: usize, caches: Caches) -> Self {
-        Self {
-            heads,
-            key_dim: head_dim,
-            value_dim: head_dim,
-            prefix: false,
-            scale: 1.0 / (head_dim as f32).sqrt(),
-            mask: Mask::Causal { window: None },
-            softcap: None,
-            sinks: false,
-            alibi: None,
-            caches,
-        }
-    }
 }
 
 /// Every kernel, for the test that all of them translate.

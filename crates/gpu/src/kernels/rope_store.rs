@@ -16,11 +16,11 @@ pub(crate) struct Rotation {
     pub(crate) pairs: usize,
     /// The bits of the f32 factor of cosines and sines.
     pub(crate) factor: u32,
-    /// What pairs rotate by.
+    /// The numbers that pairs rotate by.
     pub(crate) by: Coordinates,
 }
 
-/// What the pairs of a rotation rotate by.
+/// The numbers that the pairs of a rotation rotate by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Coordinates {
     /// The position of the row.

@@ -34,9 +34,10 @@ pub(crate) struct Inputs<B = wgpu::Buffer> {
     /// Rows `[rows, 4]` u32: token (or [`SAMPLED`]), position, slot, and the number of positions of
     /// the sequence if it is wholly in the pass.
     pub(crate) rows: B,
-    /// The places of rows `[rows, 8]` u32, if the plan reads them: the distances of the three
-    /// coordinates from the position, one more than the index of the embedding of a row without a
-    /// token, and the positions of its group before the row and after it. They hold in all repeats.
+    /// The places of rows `[rows, 8]` u32, if the plan reads them. First are the distances of the
+    /// three coordinates from the position. Then comes one more than the index of the embedding of
+    /// a row without a token. Last are the positions of its group before the row and after it. They
+    /// hold in all repeats.
     pub(crate) row_places: B,
     /// The embeddings `[rows, slices, hidden]` f32 of rows without a token, if rows can have some.
     pub(crate) embeddings: B,

@@ -4,6 +4,7 @@
 //! | module | content |
 //! |---|---|
 //! | `tensors` | the tensors that a plan reads, and the refusal of files with others |
+//! | `options` | what a file leaves open |
 //! | `sizes`, `heads`, `rope`, `pictures`, `shapes` | keys → [`shapes::LayerShape`]s, caches, rotations |
 //! | `builder` | buffers and steps |
 //! | `vision` | towers of vision models, with plans of their own |
@@ -31,6 +32,7 @@ mod heads;
 mod latent;
 mod layers;
 mod next_token;
+mod options;
 mod output;
 mod pictures;
 mod recurrent;
@@ -41,7 +43,7 @@ mod tensors;
 mod vision;
 mod whisper;
 
-pub use output::PoolingType;
+pub use options::{BuildOptions, PictureRows, PoolingType};
 pub use vision::{TowerFamily, TowerInput, VisionTower, build_tower};
 
 use pelton_weights::{Checkpoint, Keys};
@@ -54,32 +56,6 @@ use builder::Builder;
 use shapes::Shapes;
 use sizes::Sizes;
 use tensors::Tensors;
-
-/// The choices that a file leaves open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BuildOptions {
-    /// The most positions of a sequence; `None` for the model's whole context. A model with two
-    /// tables of rotary frequencies (LongRoPE) has that of short contexts if it suffices, and the
-    /// plan's context ends where it does.
-    pub context: Option<usize>,
-    /// The pooling of embeddings in place of the file's, or of a language model's logits; `None`
-    /// for what the file says.
-    pub pooling: Option<PoolingType>,
-    /// The embeddings of pictures that rows can have, of a language model with a vision tower.
-    pub pictures: Option<PictureRows>,
-    /// Whether passes can keep the hidden states of their rows ([`Plan::exit`]), of a language
-    /// model.
-    pub hidden: bool,
-}
-
-/// The embeddings that a vision tower gives to the rows of a language model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PictureRows {
-    /// Slices of each, one more than layers that have one of their own.
-    pub slices: usize,
-    /// The token whose rows of other tables such a row reads.
-    pub token: u32,
-}
 
 /// Builds the plan of a checkpoint's model for its whole context.
 ///

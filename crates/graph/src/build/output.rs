@@ -1,25 +1,11 @@
 //! The results: logits, embeddings or scores.
 
 use super::builder::Builder;
+use super::options::PoolingType;
 use crate::{
     Activation, BufferId, Error, Linear, Norm, NormKind, Op, OutputKind, Pooling,
     arch::{FeedForward, Head, LogitScale, Multipliers},
 };
-
-/// The kind of a model's results: the key `pooling_type`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PoolingType {
-    /// The embedding of each row.
-    None,
-    /// The embedding of a text: the mean of all rows.
-    Mean,
-    /// The embedding of a text: its first row.
-    First,
-    /// The embedding of a text: its last row.
-    Last,
-    /// Scores by a classifier.
-    Rank,
-}
 
 impl Builder<'_> {
     /// The steps after the last layer; `pooling` replaces the file's.

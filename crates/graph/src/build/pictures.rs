@@ -1,5 +1,5 @@
-//! What pictures change in a language model with a vision tower: the axes of rotary embeddings, and
-//! the rows that see each other.
+//! The changes of a language model for pictures: the axes of rotary embeddings, and the rows that
+//! see each other.
 
 use pelton_weights::{Keys, MAX_SIZE};
 

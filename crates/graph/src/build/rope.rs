@@ -2,7 +2,7 @@
 
 use pelton_weights::{Keys, MAX_SIZE, Source};
 
-use super::BuildOptions;
+use super::options::BuildOptions;
 use super::pictures;
 use super::sizes::Sizes;
 use super::tensors::Tensors;

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use pelton_weights::{Keys, MAX_SIZE};
 
-use super::BuildOptions;
 use super::heads::Heads;
+use super::options::BuildOptions;
 use super::pictures;
 use super::rope::Ropes;
 use super::sizes::Sizes;

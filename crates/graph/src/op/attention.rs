@@ -11,8 +11,8 @@ pub enum Mask {
         /// Number of positions; `None` for all.
         window: Option<usize>,
     },
-    /// Those of `Causal`, and the later ones of the row's [group](crate::Place::group): the rows of a
-    /// picture see each other. They are in one pass.
+    /// Those of `Causal`, and the later ones of the row's [group](crate::Place::group): the rows of
+    /// a picture see each other. They are in one pass.
     CausalOrGroup {
         /// Number of positions up to `p`; `None` for all.
         window: Option<usize>,

@@ -42,8 +42,8 @@ pub enum Op {
         /// The row that is added.
         row: TableRow,
     },
-    /// `x → x`, in place: a row of [`Input::Embedding`](crate::Input::Embedding) becomes, or is added, a
-    /// slice `[width]` of its embedding. Other rows stay.
+    /// `x → x`, in place: a row of [`Input::Embedding`](crate::Input::Embedding) becomes, or is
+    /// added, a slice `[width]` of its embedding. Other rows stay.
     Inject {
         /// The index of the slice.
         slice: usize,

@@ -3,12 +3,15 @@
 use pelton::chat::{Content, Error, Message, is_image};
 use serde_json::Value;
 
-use super::{known::check_message, pictures::image};
+use super::{
+    known::check_message,
+    pictures::{image, placeholder},
+};
 use crate::{error::ApiError, input::kind as kind_of};
 
-/// Messages from the JSON of chat APIs. Pictures of the user and of tools stay. Another part that is
-/// no text becomes a placeholder; in the newest message, if that is the user's, it is refused. One
-/// of an unknown type is refused everywhere.
+/// Messages from the JSON of chat APIs. Pictures of the user and of tools stay. Another part that
+/// is no text becomes a placeholder; in the newest message, if that is the user's, it is refused.
+/// One of an unknown type is refused everywhere.
 pub(crate) fn messages(list: Vec<Value>, path: &str) -> Result<Vec<Message>, ApiError> {
     let count = list.len();
     let one = |(i, value)| message(value, &format!("{path}[{i}]"), i + 1 == count);
@@ -26,11 +29,6 @@ pub(crate) fn message(value: Value, path: &str, is_newest: bool) -> Result<Messa
         check_parts(content, path, &message.role, is_newest)?;
     }
     Ok(message)
-}
-
-/// The text in place of a part that is no text.
-pub(crate) fn placeholder(kind: &str) -> String {
-    format!("[{kind}: left out, this model does not read it]")
 }
 
 /// The types of parts that are no text, in all APIs: pictures, sounds, files, and what agents send

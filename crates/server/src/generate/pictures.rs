@@ -9,7 +9,6 @@ use std::{
 use pelton::chat::{Chat, Content, image_part, is_image, text_part};
 use serde_json::{Map, Value};
 
-use super::message::placeholder;
 use crate::{
     error::ApiError,
     input::{Fields, extras},
@@ -54,6 +53,11 @@ pub(super) fn place() -> Result<Place, ApiError> {
     }
     *taken += 1;
     Ok(Place)
+}
+
+/// The text in place of a part that is no text.
+pub(crate) fn placeholder(kind: &str) -> String {
+    format!("[{kind}: left out, this model does not read it]")
 }
 
 /// The part of a picture in OpenAI's form, from that of any API.

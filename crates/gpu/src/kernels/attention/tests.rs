@@ -11,6 +11,24 @@ use crate::{
     testing::{compiled, device, normals, q8_block},
 };
 
+impl Attention {
+    /// Causal attention of heads whose keys and values have one length.
+    pub(crate) fn causal(heads: usize, head_dim: usize, caches: Caches) -> Self {
+        Self {
+            heads,
+            key_dim: head_dim,
+            value_dim: head_dim,
+            prefix: false,
+            scale: 1.0 / (head_dim as f32).sqrt(),
+            mask: Mask::Causal { window: None },
+            softcap: None,
+            sinks: false,
+            alibi: None,
+            caches,
+        }
+    }
+}
+
 /// A batch after random cached positions: a layer's steps from q, k, v to a.
 #[derive(Clone, Debug)]
 struct Case {

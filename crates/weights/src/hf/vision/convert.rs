@@ -41,7 +41,7 @@ pub(super) fn tensors(
         if tower.unused.iter().any(|start| own.starts_with(start))
             || own.ends_with(".position_ids")
             || own.ends_with(".inv_freq")
-            || SCALES.iter().any(|end| is_scale(end))
+            || SCALES.iter().any(is_scale)
         {
             continue;
         }
