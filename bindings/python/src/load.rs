@@ -21,7 +21,7 @@ const ENDINGS: [&str; 3] = [".gguf", ".bin", ".safetensors"];
 
 /// A model of a call.
 pub(crate) enum Place {
-    BuiltIn,
+    BuiltIn(ModelSource),
     Path(PathBuf),
     /// A path, or the name of a model of a hub.
     Word(String),
@@ -29,12 +29,12 @@ pub(crate) enum Place {
 
 impl Place {
     pub(crate) fn new(path: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        let Some(path) = path else { return Ok(Self::BuiltIn) };
+        let Some(path) = path else { return Ok(Self::BuiltIn(ModelSource::BuiltIn)) };
         // a text with surrogates is the name of a file, and of no model of a hub
         if path.is_instance_of::<PyString>()
-            && let Ok(word) = path.extract()
+            && let Ok(word) = path.extract::<String>()
         {
-            return Ok(Self::Word(word));
+            return Ok(ModelSource::built_in(&word).map_or(Self::Word(word), Self::BuiltIn));
         }
         arguments::path("path", path, "a path: str or os.PathLike").map(Self::Path)
     }
@@ -42,7 +42,7 @@ impl Place {
     /// The file, which is downloaded if it is one of a hub and not on this machine.
     pub(crate) fn source(self, cancel: &Cancel) -> Result<ModelSource, Failure> {
         let word = match self {
-            Self::BuiltIn => return Ok(ModelSource::BuiltIn),
+            Self::BuiltIn(source) => return Ok(source),
             Self::Path(path) => return Ok(path.into()),
             Self::Word(word) => word,
         };

@@ -546,7 +546,7 @@ pelton_status pelton_engine_close(struct pelton_engine *engine);
 
 /*
  Loads a model: a file or a directory, or with the path of length 0 the one within the library.
- `options` may be NULL.
+ The path `built-in-vision` is the one that sees. `options` may be NULL.
 
  A file of Whisper becomes a model that transcribes. The option `speech` chooses that kind within
  the library.

@@ -110,7 +110,7 @@ impl From<SpeechModel> for ModelObject {
 }
 
 /// Loads a model: a file or a directory, or with the path of length 0 the one within the library.
-/// `options` may be NULL.
+/// The path `built-in-vision` is the one that sees. `options` may be NULL.
 ///
 /// A file of Whisper becomes a model that transcribes. The option `speech` chooses that kind within
 /// the library.
@@ -130,8 +130,10 @@ pub unsafe extern "C" fn pelton_model_load(
             let path = text(path, path_length, "path")?;
             let place = out(model, "model")?;
             let load = options::read_with(options, load_options::set)?;
-            let source =
-                if path.is_empty() { ModelSource::BuiltIn } else { ModelSource::from(path) };
+            let source = match path {
+                "" => ModelSource::BuiltIn,
+                word => ModelSource::built_in(word).unwrap_or_else(|| word.into()),
+            };
             let object = if load.is_speech {
                 engine.load_speech(source, &load.speech)?.into()
             } else {

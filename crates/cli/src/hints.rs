@@ -8,7 +8,10 @@ use pelton::{
     weights::{Error as WeightsError, Problem},
 };
 
-use crate::{names::BUILT_IN, output::Hint};
+use crate::{
+    names::{BUILT_IN, is_built_in},
+    output::Hint,
+};
 
 /// An error of a load, with the next step where there is one.
 pub(crate) fn of_load(error: impl Into<Error>, file: &str) -> anyhow::Error {
@@ -25,7 +28,7 @@ pub(crate) fn of_load(error: impl Into<Error>, file: &str) -> anyhow::Error {
         Error::Graph(GraphError::LoadMemory { device, .. }) if device != "cpu" => Some(format!(
             "--device gpu,cpu runs layers on the CPU; `pelton inspect {file} --placement` shows which"
         )),
-        Error::Graph(_) | Error::Tokenizer(_) if file != BUILT_IN => {
+        Error::Graph(_) | Error::Tokenizer(_) if !is_built_in(file) => {
             Some(format!("`pelton inspect {file}` shows what can be read of it"))
         }
         _ => None,

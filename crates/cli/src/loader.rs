@@ -9,7 +9,7 @@ use pelton::{Engine, Error, LoadOptions, Model};
 use crate::{
     hints, hub,
     model::{LoadArgs, engine_on, source},
-    names::{BUILT_IN, DEMONSTRATION},
+    names::demonstration,
     output::{WithHint, note},
     progress::Progress,
 };
@@ -71,8 +71,8 @@ impl<'a> Loader<'a> {
         let Self { args, .. } = self;
         let options = if args.context().is_some() { options.fit_context() } else { options };
         let model = self.load(word, options)?;
-        if word == BUILT_IN {
-            note!("{DEMONSTRATION}");
+        if let Some(what) = demonstration(word) {
+            note!("{what}");
         }
         note!("{}", model.summary());
         if model.placement().devices.len() > 1 {

@@ -6,7 +6,11 @@ use pelton::{
 };
 
 use crate::{
-    effort::EffortArgs, fit::FitArgs, hints, hub, load_flags::ModelFlags, names::BUILT_IN,
+    effort::EffortArgs,
+    fit::FitArgs,
+    hints, hub,
+    load_flags::ModelFlags,
+    names::{BUILT_IN, BUILT_IN_VISION},
     output::Hint,
 };
 
@@ -109,16 +113,14 @@ fn software_gpu(_: Device) -> Option<String> {
 
 /// The model that a name on the command line stands for.
 pub(crate) fn source(name: &str) -> ModelSource {
-    match name {
-        BUILT_IN => ModelSource::BuiltIn,
-        path => path.into(),
-    }
+    ModelSource::built_in(name).unwrap_or_else(|| name.into())
 }
 
 /// Opens a model file without loading it.
 pub(crate) fn open(file: &str) -> Result<Checkpoint> {
     match &*hub::local(file, Device::Auto)? {
         BUILT_IN => Ok(pelton::built_in()?),
+        BUILT_IN_VISION => Ok(pelton::built_in_vision()?),
         file => Checkpoint::open(file).map_err(|error| hints::of_load(error, file)),
     }
 }

@@ -6,20 +6,38 @@ use pelton_hub::Reference;
 
 /// The word for the model that is part of the program.
 pub(crate) const BUILT_IN: &str = "built-in";
-/// A note about that model.
-pub(crate) const DEMONSTRATION: &str = "the built-in model is a demonstration: `pelton chat qwen3:0.6b` downloads a model that \
-                                        converses";
+/// The word for the model that sees and is part of the program.
+pub(crate) const BUILT_IN_VISION: &str = "built-in-vision";
 /// The word for the model of speech that is part of the program, where both kinds can be meant.
 pub(crate) const BUILT_IN_SPEECH: &str = "built-in-speech";
+
+/// A note about a model that is part of the program.
+pub(crate) fn demonstration(word: &str) -> Option<&'static str> {
+    match word {
+        BUILT_IN => Some(
+            "the built-in model is a demonstration: `pelton chat qwen3:0.6b` downloads a model that \
+             converses",
+        ),
+        BUILT_IN_VISION => Some(
+            "built-in-vision is a demonstration: it knows drawn shapes and numbers, not photographs",
+        ),
+        _ => None,
+    }
+}
+
+/// Whether a word is that of a model of text within the program.
+pub(crate) fn is_built_in(word: &str) -> bool {
+    matches!(word, BUILT_IN | BUILT_IN_VISION)
+}
 
 /// Endings of the names of model files, of Pelton's and of other systems.
 const ENDINGS: [&str; 6] = [".gguf", ".safetensors", ".bin", ".pt", ".pth", ".onnx"];
 
-/// Whether a word names a model by its form, so that it is no prompt. Such are the word
-/// `built-in`, an existing path, the form of a file, `owner/name`, a URL, a short name, and a word
-/// with a colon or a number.
+/// Whether a word names a model by its form, so that it is no prompt. Such are the words
+/// `built-in` and `built-in-vision`, an existing path, the form of a file, `owner/name`, a URL, a
+/// short name, and a word with a colon or a number.
 pub(crate) fn is_model(word: &str) -> bool {
-    word == BUILT_IN
+    is_built_in(word)
         || is_path(word)
         || reference(word).is_some_and(|reference| has_form(word, &reference))
 }
@@ -28,7 +46,7 @@ pub(crate) fn is_model(word: &str) -> bool {
 /// the program, or a path.
 pub(crate) fn reference(word: &str) -> Option<Reference> {
     match word {
-        BUILT_IN | BUILT_IN_SPEECH => None,
+        BUILT_IN | BUILT_IN_SPEECH | BUILT_IN_VISION => None,
         word => Reference::of_word(word),
     }
 }
@@ -63,6 +81,7 @@ mod tests {
     fn models_and_prompts() {
         for model in [
             "built-in",
+            "built-in-vision",
             "nothing.gguf",
             "my models/nothing.GGUF",
             "Qwen/Qwen3-0.6B",

@@ -147,8 +147,9 @@ impl Engine {
         source: impl Into<ModelSource>,
         options: &LoadOptions,
     ) -> Result<Model, Error> {
-        let (path, checkpoint) = sources::text(source.into())?;
-        let tower = sources::tower(&path, options)?;
+        let source = source.into();
+        let (path, checkpoint) = sources::text(&source)?;
+        let tower = sources::tower(&source, &path, options)?;
         let model = load::load(&self.devices, checkpoint, tower, options)?;
         let device = self.device_of(model.placement());
         Ok(model.on(device))
@@ -165,8 +166,9 @@ impl Engine {
         source: impl Into<ModelSource>,
         options: &LoadOptions,
     ) -> Result<Placement, Error> {
-        let (path, checkpoint) = sources::text(source.into())?;
-        let tower = sources::tower(&path, options)?;
+        let source = source.into();
+        let (path, checkpoint) = sources::text(&source)?;
+        let tower = sources::tower(&source, &path, options)?;
         load::explain(&self.devices, &checkpoint, tower.as_ref(), options)
     }
 

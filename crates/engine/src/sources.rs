@@ -6,26 +6,31 @@ use pelton_weights::Checkpoint;
 
 use crate::{
     api::{LoadOptions, ModelSource},
-    built_in::{built_in, built_in_speech},
+    built_in::{built_in, built_in_speech, built_in_tower, built_in_vision},
     error::Error,
     vision::{self, OpenTower},
 };
 
 /// The checkpoint of a model of text, with its file.
-pub(crate) fn text(source: ModelSource) -> Result<(PathBuf, Checkpoint), Error> {
+pub(crate) fn text(source: &ModelSource) -> Result<(PathBuf, Checkpoint), Error> {
     match source {
-        ModelSource::Path(path) => opened(path),
+        ModelSource::Path(path) => opened(path.clone()),
         ModelSource::BuiltIn => Ok(("built-in".into(), built_in()?)),
+        ModelSource::BuiltInVision => Ok(("built-in-vision".into(), built_in_vision()?)),
     }
 }
 
-/// The vision tower of a model of text in this file or directory.
+/// The vision tower of a model of text, whose file or directory is at `path`.
 ///
 /// # Errors
 ///
 /// If the options name a file that has none, or one that is not whole. A tower that the options do
 /// not name, and that is of no known kind, is left out.
-pub(crate) fn tower(path: &Path, options: &LoadOptions) -> Result<Option<OpenTower>, Error> {
+pub(crate) fn tower(
+    source: &ModelSource,
+    path: &Path,
+    options: &LoadOptions,
+) -> Result<Option<OpenTower>, Error> {
     if !options.pictures {
         return Ok(None);
     }
@@ -33,6 +38,9 @@ pub(crate) fn tower(path: &Path, options: &LoadOptions) -> Result<Option<OpenTow
         let tower = Checkpoint::open_tower(file)?;
         let tower = tower.ok_or_else(|| Error::NoTower { file: file.clone() })?;
         return vision::open(tower, options).map(Some);
+    }
+    if *source == ModelSource::BuiltInVision {
+        return vision::open(built_in_tower()?, options).map(Some);
     }
     if !path.exists() {
         return Ok(None);
@@ -48,7 +56,7 @@ pub(crate) fn tower(path: &Path, options: &LoadOptions) -> Result<Option<OpenTow
 pub(crate) fn speech(source: ModelSource) -> Result<Checkpoint, Error> {
     match source {
         ModelSource::Path(path) => opened(path).map(|(_, checkpoint)| checkpoint),
-        ModelSource::BuiltIn => built_in_speech(),
+        ModelSource::BuiltIn | ModelSource::BuiltInVision => built_in_speech(),
     }
 }
 

@@ -9,6 +9,17 @@ use pelton::{Device, LoadOptions};
 
 use crate::defaults::Defaults;
 
+/// A model within the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BuiltIn {
+    /// It tells stories.
+    Text,
+    /// It recognizes synthetic speech.
+    Speech,
+    /// It answers questions about drawn pictures.
+    Vision,
+}
+
 /// A model that the server offers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {
@@ -18,8 +29,8 @@ pub struct ModelConfig {
     pub aliases: Vec<String>,
     /// A model file or directory; `None` for a built-in model.
     pub path: Option<PathBuf>,
-    /// Whether the built-in model is the one that recognizes speech. Files show what they are.
-    pub built_in_speech: bool,
+    /// The built-in model that it is where there is no path. Files show what they are.
+    pub built_in: BuiltIn,
     /// A Jinja file instead of the model's chat template.
     pub template: Option<PathBuf>,
     /// The source of a Jinja template in place of such a file.
@@ -33,7 +44,7 @@ impl ModelConfig {
             name: "built-in".into(),
             aliases: Vec::new(),
             path: None,
-            built_in_speech: false,
+            built_in: BuiltIn::Text,
             template: None,
             template_source: None,
         }
@@ -41,12 +52,17 @@ impl ModelConfig {
 
     /// The built-in model that recognizes speech, under the name `built-in-speech`.
     pub fn built_in_speech() -> Self {
-        Self { name: "built-in-speech".into(), built_in_speech: true, ..Self::built_in() }
+        Self { name: "built-in-speech".into(), built_in: BuiltIn::Speech, ..Self::built_in() }
+    }
+
+    /// The built-in model that sees, under the name `built-in-vision`.
+    pub fn built_in_vision() -> Self {
+        Self { name: "built-in-vision".into(), built_in: BuiltIn::Vision, ..Self::built_in() }
     }
 
     /// Whether two of them are the same model.
     pub fn is_same_model(&self, other: &Self) -> bool {
-        (&self.path, self.built_in_speech) == (&other.path, other.built_in_speech)
+        (&self.path, self.built_in) == (&other.path, other.built_in)
     }
 
     /// A model file or directory, under its name without the extension.

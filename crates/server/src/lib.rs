@@ -36,7 +36,8 @@ mod usage;
 mod wire;
 
 pub use config::{
-    ApiKey, Config, Downloads, KeyError, KvEvents, Limits, MetricNames, ModelConfig, TlsFiles,
+    ApiKey, BuiltIn, Config, Downloads, KeyError, KvEvents, Limits, MetricNames, ModelConfig,
+    TlsFiles,
 };
 pub use defaults::Defaults;
 pub use http::Address;

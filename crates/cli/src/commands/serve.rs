@@ -24,7 +24,7 @@ use crate::{
     logging,
     model::LoadArgs,
     model_budget::ModelBudget,
-    names::{BUILT_IN, BUILT_IN_SPEECH, DEMONSTRATION},
+    names::{BUILT_IN, BUILT_IN_SPEECH, BUILT_IN_VISION, demonstration},
     output::{self, Hint, note},
     speculate::SpeculateArgs,
     templates,
@@ -44,8 +44,8 @@ const LOG: &str = "warn,pelton_server=info,pelton::access=info";
                   Ctrl-C lets running requests end; a second one ends the process at once."
 )]
 pub(crate) struct Args {
-    /// Models: files, directories, names such as qwen3:0.6b, built-in or built-in-speech; without
-    /// any the built-in model
+    /// Models: files, directories, names such as qwen3:0.6b, built-in, built-in-vision or
+    /// built-in-speech; without any the built-in model
     #[arg(value_name = "MODEL")]
     models: Vec<String>,
     /// Listen on this address, or on a Unix socket: unix:PATH
@@ -228,8 +228,14 @@ pub(crate) fn run(args: Args, root: &clap::Command) -> Result<()> {
     let names: Vec<&str> = config.models.iter().map(|model| model.name.as_str()).collect();
     let (names, lazy) = (names.join(", "), config.lazy);
     let is_unix = config.host.starts_with("unix:");
-    if config.models.iter().any(|model| model.is_same_model(&ModelConfig::built_in())) {
-        note!("{DEMONSTRATION}");
+    let built_in =
+        [(ModelConfig::built_in(), BUILT_IN), (ModelConfig::built_in_vision(), BUILT_IN_VISION)];
+    for (model, word) in built_in {
+        if let Some(what) = demonstration(word)
+            && config.models.iter().any(|other| other.is_same_model(&model))
+        {
+            note!("{what}");
+        }
     }
     pelton_server::serve_until_signal(config, move |progress| match progress {
         Progress::Loading(_) if lazy => {}
@@ -260,6 +266,7 @@ fn source(text: &str, device: Device) -> Result<ModelConfig> {
     match text {
         BUILT_IN => return Ok(ModelConfig::built_in()),
         BUILT_IN_SPEECH => return Ok(ModelConfig::built_in_speech()),
+        BUILT_IN_VISION => return Ok(ModelConfig::built_in_vision()),
         _ => {}
     }
     let path = hub::local(text, device)?;
@@ -458,7 +465,10 @@ mod tests {
         assert_eq!((args.port, args.lazy, args.allow_public), (9001, true, false));
         let models = models(&args).unwrap();
         assert_eq!(models.len(), 3);
-        assert!(models[2].built_in_speech && models[2].name == "built-in-speech");
+        assert!(
+            models[2].built_in == pelton_server::BuiltIn::Speech
+                && models[2].name == "built-in-speech"
+        );
         assert_eq!(
             (models[0].name.as_str(), &models[0].aliases[..]),
             ("built-in", &["x".into()][..])

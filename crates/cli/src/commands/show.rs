@@ -11,8 +11,7 @@ use pelton_printable::line;
 use serde_json::json;
 
 use crate::{
-    hints, hub, model,
-    names::{self, BUILT_IN},
+    hints, hub, model, names,
     output::{self, Hint},
 };
 
@@ -93,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn find(name: &str) -> Result<Found> {
     let Some(reference) = names::reference(name) else {
         let checkpoint = model::open(name)?;
-        let path = (name != BUILT_IN).then(|| name.to_owned());
+        let path = (!names::is_built_in(name)).then(|| name.to_owned());
         let (place, files) = match &path {
             Some(path) if Path::new(path).is_dir() => ("folder", vec![PathBuf::from(path)]),
             Some(path) => ("file", vec![PathBuf::from(path)]),

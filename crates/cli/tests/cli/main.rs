@@ -47,6 +47,7 @@ mod template;
 mod transcribe;
 mod transcripts;
 mod values;
+mod vision;
 
 use std::{
     path::PathBuf,

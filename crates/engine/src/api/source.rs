@@ -11,6 +11,27 @@ pub enum ModelSource {
     /// The model of seven million parameters within the library: a toy that tells stories, adds
     /// small numbers and calls tools.
     BuiltIn,
+    /// The model of four million parameters within the library that sees: a toy that answers
+    /// questions about drawn shapes and numbers.
+    BuiltInVision,
+}
+
+impl ModelSource {
+    /// The model within the library that a word names: `built-in` or `built-in-vision`.
+    ///
+    /// ```
+    /// use pelton::ModelSource;
+    ///
+    /// assert_eq!(ModelSource::built_in("built-in"), Some(ModelSource::BuiltIn));
+    /// assert_eq!(ModelSource::built_in("model.gguf"), None);
+    /// ```
+    pub fn built_in(word: &str) -> Option<Self> {
+        match word {
+            "built-in" => Some(Self::BuiltIn),
+            "built-in-vision" => Some(Self::BuiltInVision),
+            _ => None,
+        }
+    }
 }
 
 impl From<PathBuf> for ModelSource {

@@ -5,6 +5,7 @@
 
 mod batching;
 mod buckets;
+mod built_in_vision;
 mod cases;
 mod chat;
 mod decoding;

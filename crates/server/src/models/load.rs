@@ -6,7 +6,11 @@ use pelton::{Engine, Error, LoadOptions, Model, ModelSource, SpeechOptions, grap
 
 use super::{Served, listener::Listener, replicas::Replicas};
 use crate::{
-    config::ModelConfig, defaults::Defaults, error::ApiError, kv_events::Publisher, media::Media,
+    config::{BuiltIn, ModelConfig},
+    defaults::Defaults,
+    error::ApiError,
+    kv_events::Publisher,
+    media::Media,
 };
 
 /// The most windows of speech at the same time.
@@ -47,9 +51,9 @@ impl Load {
         let fail = |error: &dyn std::fmt::Display| {
             ApiError::internal(format!("the model {name} could not be loaded: {error}"))
         };
-        let models = match self.config.built_in_speech {
-            true => None,
-            false => match self.of_text() {
+        let models = match self.config.built_in {
+            BuiltIn::Speech => None,
+            BuiltIn::Text | BuiltIn::Vision => match self.of_text() {
                 Ok(models) => Some(models),
                 // the file is one of a model of speech
                 Err(Error::Output { .. }) => None,
@@ -69,7 +73,11 @@ impl Load {
     }
 
     fn source(&self) -> ModelSource {
-        self.config.path.as_ref().map_or(ModelSource::BuiltIn, ModelSource::from)
+        match (&self.config.path, self.config.built_in) {
+            (Some(path), _) => path.into(),
+            (None, BuiltIn::Vision) => ModelSource::BuiltInVision,
+            (None, BuiltIn::Text | BuiltIn::Speech) => ModelSource::BuiltIn,
+        }
     }
 
     /// The replicas of a model of text, one after the other: each sees the memory that is left.

@@ -29,3 +29,4 @@ mod routers;
 mod soak;
 mod tls;
 mod traces;
+mod vision;

@@ -10,6 +10,8 @@ mod settings;
 
 use std::path::Path;
 
+use bytes::Bytes;
+
 use crate::map::OpenFiles;
 use crate::{Checkpoint, Error, clip, folder, hf};
 
@@ -44,6 +46,16 @@ impl Checkpoint {
             }
         };
         opened.map(complete::completed).transpose()
+    }
+
+    /// The vision tower in the bytes of a GGUF file, in the form that
+    /// [`open_tower`](Self::open_tower) gives. `name` stands for the file name in error messages.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_bytes`](Self::from_bytes).
+    pub fn tower_from_bytes(name: &str, bytes: impl Into<Bytes>) -> Result<Self, Error> {
+        complete::completed(Self::from_bytes(name, bytes)?)
     }
 
     /// The settings of the pictures of a tower.

@@ -26,6 +26,7 @@ use crate::{
     interrupt::{EXIT_CODE, Flag, Interrupt},
     loader::Loader,
     model::LoadArgs,
+    names::{BUILT_IN, BUILT_IN_VISION},
     output::{self, WithHint},
     pictures::{self, ImageArgs},
     progress::Progress,
@@ -41,10 +42,10 @@ use crate::{
                       pelton run [OPTIONS] [MODEL] < FILE\n       \
                       pelton run [OPTIONS] [MODEL] --prompts <FILE>",
     after_help = "A model with a chat template answers the prompt; --raw continues it, as a model without one \
-                  does.\nWithout MODEL the built-in model runs. One argument that is a path or a name of a \
-                  model is\nthe MODEL: a chat starts on a terminal. Without a prompt, or with one of -, \
-                  standard input is the\nprompt, and --prompt gives any text. One final line break of \
-                  standard input is dropped.\n\
+                  does.\nWithout MODEL the built-in model runs, with --image the one that sees: \
+                  built-in-vision. One\nargument that is a path or a name of a model is the MODEL: a chat \
+                  starts on a terminal. Without a\nprompt, or with one of -, standard input is the prompt, \
+                  and --prompt gives any text. One final line\nbreak of standard input is dropped.\n\
                   The text goes to standard output, the statistics to standard error. Ctrl-C ends \
                   the text\nwhen the submitted passes end, with exit code 130; a second one ends the \
                   process at once."
@@ -135,6 +136,7 @@ impl Args {
             prompt: self.prompt.as_deref(),
             file: self.file.as_deref(),
             prompts: self.prompts.as_deref(),
+            default: if self.images.image.is_empty() { BUILT_IN } else { BUILT_IN_VISION },
             device: self.load.device,
         })
     }

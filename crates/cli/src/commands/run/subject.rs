@@ -14,7 +14,7 @@ use crate::{
         note_unread_pipe, prompt_or_stdin, stdin_has_text, text_or_stdin, without_line_break,
     },
     hints, hub,
-    names::BUILT_IN,
+    names::is_built_in,
     output::{Hint, note},
 };
 
@@ -28,6 +28,8 @@ pub(super) struct Input<'a> {
     pub(super) file: Option<&'a Path>,
     /// A file with a prompt a line.
     pub(super) prompts: Option<&'a Path>,
+    /// The model where no word names one.
+    pub(super) default: &'static str,
     /// Where the model runs.
     pub(super) device: Device,
 }
@@ -37,7 +39,7 @@ pub(super) struct Input<'a> {
 pub(super) enum Subject {
     /// Prompts, at least one.
     Texts {
-        /// The model's file or folder, or `built-in`.
+        /// The model's file or folder, or one within the program.
         model: String,
         prompts: Vec<String>,
     },
@@ -60,7 +62,7 @@ pub(super) enum Subject {
 pub(super) fn of(input: &Input<'_>) -> Result<Subject> {
     let (model, text) = split(input)?;
     let has_model = model.is_some();
-    let model = model.unwrap_or(BUILT_IN).to_owned();
+    let model = model.unwrap_or(input.default).to_owned();
     let prompt = match (text, input.prompt, input.file, input.prompts) {
         (Some(text), None, None, None) => {
             if text != "-" {
@@ -86,7 +88,7 @@ pub(super) fn of(input: &Input<'_>) -> Result<Subject> {
             stdin_has_text()?;
             // before a wait for a prompt that nothing could answer
             let model = hub::local(&model, input.device)?;
-            if model != BUILT_IN && !Path::new(&model).exists() {
+            if !is_built_in(&model) && !Path::new(&model).exists() {
                 let error = anyhow!("{model}: there is no such file or folder, expected a model");
                 bail!(Hint { error, hint: hints::what_a_model_is() });
             }

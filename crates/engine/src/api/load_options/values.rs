@@ -145,8 +145,7 @@ impl FromStr for DraftSource {
         match text {
             "" => Err("expected a model, built-in or mtp".to_owned()),
             "mtp" => Ok(Self::Head),
-            "built-in" => Ok(Self::Model(ModelSource::BuiltIn)),
-            path => Ok(Self::Model(path.into())),
+            word => Ok(Self::Model(ModelSource::built_in(word).unwrap_or_else(|| word.into()))),
         }
     }
 }

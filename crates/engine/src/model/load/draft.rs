@@ -39,7 +39,7 @@ pub(super) fn load(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Option<Box<dyn Drafter>>, Error> {
     let (file, checkpoint) = match source {
-        DraftSource::Model(source) => sources::text(source.clone())?,
+        DraftSource::Model(source) => sources::text(source)?,
         DraftSource::Head => return Ok(None),
     };
     let fail =
