@@ -121,3 +121,24 @@ fn the_picture_decides() {
     let whole = server().post("/v1/chat/completions", &body).ok();
     assert_eq!(whole["choices"][0]["message"]["content"], "I see no picture.");
 }
+
+/// Addresses and what is no picture are refused in one sentence, before anything is fetched.
+#[test]
+fn what_is_not_seen_is_refused() {
+    let empty = "data:image/png;base64,AAAA";
+    for (url, expected) in [
+        ("http://127.0.0.1:1/a.png", "is not fetched"),
+        ("https://example.com/a.png", "is not fetched"),
+        ("http://169.254.169.254/latest", "is not fetched"),
+        ("file:///etc/passwd", "expected its bytes as a data: URL"),
+        ("data:image/png;base64,%%", "base64"),
+        (empty, "picture 1"),
+    ] {
+        let part = json!({"type": "image_url", "image_url": {"url": url}});
+        let body = json!({"model": MODEL, "messages": [{"role": "user", "content": [part]}]});
+        let answer = server().post("/v1/chat/completions", &body);
+        assert_eq!(answer.status, 400, "{url}");
+        let message = answer.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.contains(expected), "{url}: {message}");
+    }
+}
