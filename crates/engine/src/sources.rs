@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pelton_weights::Checkpoint;
+use pelton_weights::{Checkpoint, Problem};
 
 use crate::{
     api::{LoadOptions, ModelSource},
@@ -24,8 +24,8 @@ pub(crate) fn text(source: &ModelSource) -> Result<(PathBuf, Checkpoint), Error>
 ///
 /// # Errors
 ///
-/// If the options name a file that has none, or one that is not whole. A tower that the options do
-/// not name, and that is of no known kind, is left out.
+/// If the options name a file that has none or is not whole, or if there are two towers. Another
+/// tower that the options do not name and that cannot be read is left out.
 pub(crate) fn tower(
     source: &ModelSource,
     path: &Path,
@@ -45,11 +45,21 @@ pub(crate) fn tower(
     if !path.exists() {
         return Ok(None);
     }
-    let Some(tower) = Checkpoint::open_tower(path)? else { return Ok(None) };
-    let file = tower.name().to_owned();
-    Ok(vision::open(tower, options)
-        .inspect_err(|error| tracing::warn!(file, %error, "pictures cannot be read"))
-        .ok())
+    let open = || match Checkpoint::open_tower(path)? {
+        Some(tower) => vision::open(tower, options).map(Some),
+        None => Ok(None),
+    };
+    match open() {
+        Err(Error::Weights(error)) if matches!(error.problem(), Problem::SeveralTowers { .. }) => {
+            Err(error.into())
+        }
+        // the model answers texts all the same
+        Err(error) => {
+            tracing::warn!(%error, "pictures cannot be read");
+            Ok(None)
+        }
+        found => found,
+    }
 }
 
 /// The checkpoint of a model of speech.

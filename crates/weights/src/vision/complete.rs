@@ -4,7 +4,7 @@
 //! - Factors of a branch's result (`ls1`, `ls2`) multiply the rows of its last matrix.
 //! - Gemma 3's projection is stored with its inputs as rows, and turned.
 //! - Gemma 4's patches have the colours of a pixel side by side. Files have one colour after
-//! another.
+//!   another.
 //!
 //! Changed tensors become F32, so that nothing is rounded again.
 
