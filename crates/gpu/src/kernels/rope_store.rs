@@ -225,8 +225,9 @@ impl RopeStore {
 pub(crate) fn preparations(head_dim: usize) -> Vec<HeadPrep> {
     let norms = [(None, None), (Some(1e-5), Some(1e-6)), (None, Some(1e-5))];
     let styles = [RopeStyle::Halves, RopeStyle::Interleaved];
-    let rotation =
-        |style, by| Some(Rotation { style, pairs: head_dim / 4, factor: 1f32.to_bits(), by });
+    let rotation = |style, by| {
+        Some(Rotation { style, pairs: (head_dim / 8).max(1) * 2, factor: 1f32.to_bits(), by })
+    };
     let rotations = styles.map(|style| rotation(style, Coordinates::Position));
     let ropes = [None, rotations[0], rotations[1]];
     let with = |(q_norm, k_norm)| ropes.map(|rope| HeadPrep { q_norm, k_norm, rope });
