@@ -171,7 +171,7 @@ fn hostile_servers() {
         script(name, &format!("read l\n{}\nread l\nread l\n{answer}", hello("2025-06-18")))
     };
     let silent = script("silent", "");
-    let long = script("long", "head -c 9000000 /dev/zero | tr '\\0' a");
+    let long = script("long", "head -c 30000000 /dev/zero | tr '\\0' a");
     let endless = script("endless", "while true; do echo '{}'; done");
     let old = script("old", &format!("read l\n{}", hello("1")));
     let many: Vec<Value> = (0..300).map(|i| json!({"name": format!("t{i}")})).collect();
@@ -191,7 +191,9 @@ fn hostile_servers() {
         (&list("same", json!({"tools": [{"name": "f"}, {"name": "f"}]})), "two tools"),
         (&list("schema", json!({"tools": [{"name": "f", "inputSchema": 1}]})), "schema"),
     ] {
-        let flags = ["chat", "--mcp-timeout", "0.5", "--mcp", command];
+        // a long line takes its time on a busy machine
+        let time = if command == long { "20" } else { "0.5" };
+        let flags = ["chat", "--mcp-timeout", time, "--mcp", command];
         let said = refused(&flags, 1);
         assert!(said.contains(words), "{command}: {said}");
         assert!(said.lines().count() <= 2 && said.len() < 1000, "{command}: {said}");

@@ -92,7 +92,8 @@ fn pelton() -> Command {
 fn run(args: &[&str]) -> Output {
     let mut command = pelton();
     command.args(args);
-    if args.first() == Some(&"run") && !args.contains(&"--system") {
+    let is_answered = ["--system", "--raw"].iter().any(|flag| args.contains(flag));
+    if args.first() == Some(&"run") && !is_answered {
         command.arg("--raw");
     }
     command.output().unwrap()

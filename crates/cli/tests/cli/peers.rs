@@ -91,7 +91,7 @@ fn wrong_words_name_the_right_ones() {
         assert!(said.starts_with("error: ") && said.contains(expected), "{words:?}: {said}");
         assert!(said.lines().count() <= 2, "{said}");
     }
-    let several = refused(&["serve", "--mmproj", "a", "--rpc", "b", "--frob"], 2);
+    let several = refused(&["serve", "--mmproj-url", "a", "--rpc", "b", "--frob"], 2);
     assert_eq!(several.matches("error: ").count(), 3, "{several}");
     assert_eq!(several.matches("hint: ").count(), 3, "{several}");
     let text = refused(&["serve", "--host", "0.0.0.0", "--port", "0", "--api-key", ""], 2);

@@ -326,7 +326,11 @@ impl LoadOptions {
         row(
             "pictures",
             Words(&["on", "off"], |to, text| {
-                to.pictures = text == "on";
+                to.pictures = match text {
+                    "on" => true,
+                    "off" => false,
+                    _ => return Err("expected on or off".to_owned()),
+                };
                 Ok(())
             }),
             "Load the vision tower of the model, if it has one",
@@ -336,6 +340,9 @@ impl LoadOptions {
         row(
             "mmproj",
             Text("a GGUF file or a directory", |to, text| {
+                if text.is_empty() {
+                    return Err("expected a GGUF file or a directory".to_owned());
+                }
                 to.tower = Some(text.into());
                 Ok(())
             }),

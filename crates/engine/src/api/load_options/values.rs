@@ -260,6 +260,7 @@ mod tests {
                     "host_experts" | "host_ffn" => ("auto", "all"),
                     "split" => ("3,2", "3;2"),
                     "draft" => ("mtp", ""),
+                    "mmproj" => ("mmproj.gguf", ""),
                     _ => panic!("{name} is new: give it a value here"),
                 },
             };
