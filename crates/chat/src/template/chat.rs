@@ -66,7 +66,7 @@ impl Chat {
     /// The files of the pictures in its messages, in their order.
     ///
     /// # Errors
-    /// If there are more than [`IMAGES_MAX`](crate::IMAGES_MAX), which is checked first, or if one
+    /// If there are more than [`IMAGES_MAX`], which is checked first, or if one
     /// is no base64 or has more than [`IMAGE_BYTES_MAX`](crate::IMAGE_BYTES_MAX) bytes.
     pub fn images(&self) -> Result<Vec<Vec<u8>>, Error> {
         self.count_images()?;
@@ -77,7 +77,7 @@ impl Chat {
     /// The number of pictures in its messages.
     ///
     /// # Errors
-    /// If there are more than [`IMAGES_MAX`](crate::IMAGES_MAX), or if one is in a message of the
+    /// If there are more than [`IMAGES_MAX`], or if one is in a message of the
     /// system or of the assistant.
     pub(crate) fn count_images(&self) -> Result<usize, Error> {
         let mut count = 0;

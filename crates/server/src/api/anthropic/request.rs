@@ -284,7 +284,7 @@ mod tests {
     fn pictures() {
         let image =
             |data: &str| json!({"type": "image", "source": {"type": "base64", "data": data}});
-        let body = json!({"max_tokens": 1, "messages": [
+        let body = json!({"messages": [
             {"role": "user", "content": [{"type": "text", "text": "a"}, image("AAAA"), {"type": "text", "text": "b"}]},
             {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "look", "input": {}}]},
             {"role": "user", "content": [
