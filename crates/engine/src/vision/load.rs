@@ -86,8 +86,7 @@ impl OpenTower {
         [(&self.tower.tower, self.rows), (&self.tower.projector, self.rows.div_ceil(square))]
     }
 
-    /// Loads it, and makes its form for callers, for a text model with this plan and so many
-    /// rows of a pass.
+    /// Loads it for a text model with this plan and these sizes, and makes its form for callers.
     ///
     /// # Errors
     ///
@@ -95,7 +94,7 @@ impl OpenTower {
     pub(crate) fn load(
         &self,
         backend: &dyn Backend,
-        (text, rows): (&Plan, usize),
+        (text, sizes): (&Plan, &Limits),
         tokenizer: &Tokenizer,
         options: &LoadOptions,
     ) -> Result<(Vision, Eyes), Error> {
@@ -127,7 +126,8 @@ impl OpenTower {
             mark,
             is_whole,
             has_axes: text.ropes.iter().any(|rope| !rope.axes.is_empty()),
-            most: if is_whole { self.tokens.min(rows) } else { self.tokens },
+            most: if is_whole { self.tokens.min(sizes.rows) } else { self.tokens },
+            context: sizes.context,
             identities: Mutex::new(Identities::new(first)),
         };
         let checkpoint = Arc::clone(&self.checkpoint);

@@ -38,6 +38,8 @@ pub(crate) struct Vision {
     pub(super) has_axes: bool,
     /// The most embeddings of a picture.
     pub(super) most: usize,
+    /// Positions of a sequence.
+    pub(super) context: usize,
     pub(super) identities: Mutex<Identities>,
 }
 
@@ -58,7 +60,15 @@ impl Vision {
         segments: &[Segment],
         images: &[Arc<Picture>],
     ) -> Result<Tokenized, Error> {
-        let seen = images.iter().enumerate().map(|(i, image)| self.see(i, image));
+        // before a picture is resized: the patches of all take far more memory than their files
+        let mut rows = 0;
+        for (i, image) in images.iter().enumerate() {
+            rows += self.rows(&name(i), image)?;
+        }
+        if rows > self.context {
+            return Err(Error::PromptTooLong { tokens: rows, context: self.context });
+        }
+        let seen = images.iter().enumerate().map(|(i, image)| self.see(&name(i), image));
         let seen = seen.collect::<Result<Vec<_>, _>>()?;
         let (mut texts, mut runs) = (Vec::with_capacity(segments.len()), Vec::new());
         for segment in segments {
@@ -112,18 +122,26 @@ impl Vision {
         Some([rows / merge, columns / merge])
     }
 
-    fn see(&self, index: usize, picture: &Picture) -> Result<Arc<Seen>, Error> {
-        let name = format!("picture {}", index + 1);
-        let (width, height) = (picture.width(), picture.height());
-        let plan = self.preprocessor.plan(width, height, &name)?;
-        if plan.tokens() > self.most {
-            return Err(Error::PictureTokens { name, tokens: plan.tokens(), most: self.most });
+    /// The rows of a picture, by its size.
+    fn rows(&self, name: &str, picture: &Picture) -> Result<usize, Error> {
+        let tokens = self.preprocessor.plan(picture.width(), picture.height(), name)?.tokens();
+        match tokens > self.most {
+            true => Err(Error::PictureTokens { name: name.to_owned(), tokens, most: self.most }),
+            false => Ok(tokens),
         }
-        let job = Job::new(&name, Limits::default(), &|| false);
+    }
+
+    fn see(&self, name: &str, picture: &Picture) -> Result<Arc<Seen>, Error> {
+        let job = Job::new(name, Limits::default(), &|| false);
         let prepared = self.preprocessor.prepare(picture, &job)?;
         let key = key(&prepared);
         let rows = u32::try_from(prepared.tokens).unwrap_or(u32::MAX);
         let identities = &mut *self.identities.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::new(Seen { key, numbers: identities.of(&key, rows), prepared }))
     }
+}
+
+/// The name of picture `index` in errors.
+fn name(index: usize) -> String {
+    format!("picture {}", index + 1)
 }

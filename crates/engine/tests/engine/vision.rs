@@ -274,6 +274,9 @@ fn pictures_that_do_not_fit_are_refused() {
     let model = family.model(LoadOptions::default().pictures(false));
     assert!(refused(&model, prompt()).contains("mmproj"), "{}", refused(&model, prompt()));
     let model = family.model(LoadOptions::default());
+    let many: Vec<Part> = (0..200).map(|_| Part::Picture(0)).collect();
+    let said = refused(&model, family.prompt(&many, &family.pictures));
+    assert!(said.contains("800 tokens") && said.contains("512"), "{said}");
     let Prompt::Segments { segments, .. } = prompt() else { panic!("a prompt of segments") };
     let without = Prompt::Segments { segments, images: Vec::new() };
     assert_eq!(refused(&model, without), "the prompt has 0 pictures, expected at least 1");

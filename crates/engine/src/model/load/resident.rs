@@ -118,7 +118,7 @@ impl Resident {
         options: &LoadOptions,
     ) -> Result<(), Error> {
         if let (Some(tower), Some(tokenizer)) = (tower, self.tokenizer.as_deref()) {
-            let text = (&self.plan, self.limits.rows);
+            let text = (&self.plan, &self.limits);
             self.sight = Some(tower.load(devices.last.as_ref(), text, tokenizer, options)?);
         }
         Ok(())
