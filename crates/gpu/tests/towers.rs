@@ -5,22 +5,9 @@
 use pelton_gpu::{Gpu, adapters};
 use pelton_testing::{
     Need, skip,
-    towers::{equals_the_oracle, folder},
+    towers::{MODELS, equals_the_oracle, folder},
 };
 use pelton_weights::Checkpoint;
-
-/// Towers of every kind: the pools, folds, rotations, windows, clamps and slices that there are.
-const MODELS: [&str; 9] = [
-    "gemma3",
-    "gemma4",
-    "idefics3",
-    "internvl",
-    "mistral3",
-    "pixtral",
-    "qwen2-vl",
-    "qwen2.5-vl",
-    "qwen3-vl",
-];
 
 #[test]
 fn towers_equal_transformers() {
@@ -29,7 +16,7 @@ fn towers_equal_transformers() {
         return;
     };
     let backend = Gpu::open_checked(&adapter).unwrap();
-    for name in MODELS {
+    for name in MODELS.map(|model| model.name) {
         let tower = Checkpoint::open_tower(folder(name)).unwrap().unwrap();
         equals_the_oracle(&backend, name, tower, 1e-3);
     }

@@ -8,7 +8,10 @@ use std::path::Path;
 
 use pelton_graph::build_tower;
 use pelton_image::{Job, Limits, Preprocessor, Tower, decode};
-use pelton_testing::{npy, towers::folder};
+use pelton_testing::{
+    npy,
+    towers::{MODELS, folder},
+};
 use pelton_weights::Checkpoint;
 
 /// The preprocessing of the tower that a path leads to.
@@ -44,21 +47,7 @@ fn equals_transformers(name: &str, path: &Path) {
 
 #[test]
 fn directories_have_their_settings() {
-    let models = [
-        "gemma3",
-        "gemma4",
-        "gemma4-whole",
-        "idefics3",
-        "internvl",
-        "mistral3",
-        "pixtral",
-        "qwen2-vl",
-        "qwen2.5-vl",
-        "qwen3-vl",
-        "qwen3-vl-moe",
-        "qwen3.5",
-    ];
-    for name in models {
+    for name in MODELS.map(|model| model.name) {
         equals_transformers(name, &folder(name));
     }
 }
@@ -67,10 +56,10 @@ fn directories_have_their_settings() {
 /// differ from those of the tiny models.
 #[test]
 fn files_have_the_settings_of_their_keys() {
-    for name in ["gemma3", "mistral3"] {
+    for name in ["gemma3", "idefics3", "mistral3"] {
         equals_transformers(name, &folder(name).join("mmproj.gguf"));
     }
-    for name in ["gemma4", "qwen2.5-vl", "qwen3-vl"] {
+    for name in ["gemma4", "internvl", "pixtral", "qwen2-vl", "qwen2.5-vl", "qwen3-vl"] {
         preprocessor(&folder(name).join("mmproj.gguf"));
     }
 }

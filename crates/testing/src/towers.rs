@@ -5,13 +5,50 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pelton_graph::{
-    Backend, BuildOptions, Executable, Hidden, Input, KvType, Limits, Pass, Phase, PictureRows,
-    Place, Plan, Row, TableEdit, TowerInput, VisionTower, Want, build_tower, build_with, pages_for,
+    Backend, BuildOptions, Executable, Input, KvType, Limits, Pass, Phase, PictureRows, Place,
+    Plan, Row, TableEdit, TowerInput, VisionTower, Want, build_tower, build_with, pages_for,
 };
 use pelton_weights::Checkpoint;
 
 use crate::backend::relative_difference;
 use crate::npy;
+
+/// A tiny vision model of `tests/fixtures/vision`.
+pub struct Model {
+    /// Its folder.
+    pub name: &'static str,
+    /// The token that stands for an embedding.
+    pub picture: u32,
+    /// Whether llama.cpp has converted its tower.
+    pub is_converted: bool,
+}
+
+const fn model(name: &'static str, picture: u32) -> Model {
+    Model { name, picture, is_converted: false }
+}
+
+const fn converted(name: &'static str, picture: u32) -> Model {
+    Model { name, picture, is_converted: true }
+}
+
+/// All of them.
+pub const MODELS: [Model; 15] = [
+    converted("gemma3", 109),
+    model("gemma3-72", 109),
+    converted("gemma4", 109),
+    model("gemma4-88", 109),
+    model("gemma4-whole", 109),
+    converted("idefics3", 107),
+    converted("internvl", 109),
+    converted("mistral3", 107),
+    converted("pixtral", 107),
+    model("pixtral-80", 107),
+    converted("qwen2-vl", 109),
+    converted("qwen2.5-vl", 109),
+    converted("qwen3-vl", 109),
+    model("qwen3-vl-moe", 109),
+    model("qwen3.5", 109),
+];
 
 /// The folder of a tiny vision model.
 pub fn folder(name: &str) -> PathBuf {
@@ -78,14 +115,7 @@ impl Tower {
 }
 
 fn run(of: &mut dyn Executable, input: &TowerInput, tables: &[TableEdit<'_>]) -> Vec<f32> {
-    let pass = Pass {
-        tables,
-        places: &input.places,
-        hidden: Hidden::Given(&input.hidden),
-        keeps_hidden: true,
-        ..Pass::new(Phase::Prompt, &input.rows, &[])
-    };
-    let ticket = of.submit(&pass).unwrap();
+    let ticket = of.submit(&input.pass(tables)).unwrap();
     of.take(ticket).unwrap().hidden.to_vec()
 }
 

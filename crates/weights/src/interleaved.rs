@@ -1,7 +1,7 @@
 //! Architectures whose rows of queries and keys have another order in GGUF files than in Hugging
 //! Face directories.
 
-use crate::{Error, Metadata};
+use crate::{Error, Metadata, clip};
 
 /// Architectures in whose GGUF files the two halves of a head's rows are interleaved, as
 /// llama.cpp's rotary embedding of them expects it.
@@ -12,6 +12,11 @@ const INTERLEAVED: [&str; 7] =
 /// in one order everywhere.
 pub(crate) fn heads_of(metadata: &Metadata, tensor: &str) -> Result<Option<usize>, Error> {
     let architecture = metadata.string("general.architecture")?;
+    if clip::projector(metadata) == Some("pixtral") {
+        let has_heads = tensor.contains(".attn_q.") || tensor.contains(".attn_k.");
+        let heads = metadata.opt_usize("clip.vision.attention.head_count")?;
+        return Ok(heads.filter(|_| has_heads));
+    }
     if !INTERLEAVED.contains(&architecture) {
         return Ok(None);
     }

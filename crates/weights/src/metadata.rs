@@ -215,6 +215,14 @@ impl Metadata {
         })))
     }
 
+    /// A required array of binary32 numbers.
+    ///
+    /// # Errors
+    /// If it is missing, or not an array of f32.
+    pub fn f32_array(&self, key: &str) -> Result<Vec<f32>, Error> {
+        self.opt_f32_array(key)?.ok_or_else(|| self.missing(key, F32S))
+    }
+
     /// An optional array of binary32 numbers.
     ///
     /// # Errors

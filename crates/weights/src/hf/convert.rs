@@ -179,7 +179,7 @@ impl<'a> Converter<'a> {
                 let name = format!("{prefix}{}{}", matched.rule.to, matched.suffix);
                 Ok((prefix, name, matched.rule.how))
             }
-            None => Err(fault_of(&source, "is no part of the model".to_owned())),
+            None => Err(source.fault("is no part of the model".to_owned())),
         }
     }
 
@@ -190,7 +190,7 @@ impl<'a> Converter<'a> {
         to: &str,
         made: &mut Made,
     ) -> Result<(), Problem> {
-        let fault = |fault: String| fault_of(source, fault);
+        let fault = |fault: String| source.fault(fault);
         if source.shape.contains(&0) || source.shape.is_empty() {
             return Err(fault(format!(
                 "has shape {:?}, expected at least one element and one dimension",
@@ -206,7 +206,7 @@ impl<'a> Converter<'a> {
         let in_order = matches!(rule.how, How::Keep | How::Expert);
         let Loaded { shape, dtype, bytes } = self.loaded(source, in_order)?;
         if dtype.block_len() > 1 {
-            made.push(entry(source, to.to_owned(), dtype, &shape, bytes)?);
+            made.push(source.entry(to.to_owned(), dtype, &shape, bytes)?);
             return Ok(());
         }
         let parts = match rule.how {
@@ -232,7 +232,7 @@ impl<'a> Converter<'a> {
                 }
                 _ => (dtype, bytes),
             };
-            made.push(entry(source, name, dtype, &part.shape, bytes)?);
+            made.push(source.entry(name, dtype, &part.shape, bytes)?);
         }
         Ok(())
     }
@@ -247,7 +247,7 @@ impl<'a> Converter<'a> {
     /// A tensor in a type of checkpoints: FP8 is expanded, and the codes of MLX, AWQ and GPTQ
     /// become blocks if `blocks` allows it.
     fn loaded(&self, source: &Source, blocks: bool) -> Result<Loaded, Problem> {
-        let fault = |fault: String| fault_of(source, fault);
+        let fault = |fault: String| source.fault(fault);
         let codes = packed::loaded(self.config, &self.sources, source, blocks);
         if let Some(loaded) = codes.map_err(fault)? {
             return Ok(loaded);
@@ -282,10 +282,10 @@ impl<'a> Converter<'a> {
         let missing = experts.keys().zip(0..).find(|(number, expected)| **number != *expected);
         if let Some((_, number)) = missing {
             let fault = format!("has no counterpart of expert {number}, expected all experts");
-            return Err(fault_of(first, fault));
+            return Err(first.fault(fault));
         }
         if first.shape.contains(&0) || first.shape.is_empty() {
-            return Err(fault_of(first, format!("has shape {:?}", first.shape)));
+            return Err(first.fault(format!("has shape {:?}", first.shape)));
         }
         let mut bytes = BytesMut::new();
         let mut of_first: Option<(DType, Vec<usize>)> = None;
@@ -300,7 +300,7 @@ impl<'a> Converter<'a> {
                     "has type {} and shape {:?}, expected {dtype} and {shape:?} as the first expert",
                     own.dtype, own.shape
                 );
-                return Err(fault_of(expert, fault));
+                return Err(expert.fault(fault));
             }
             bytes.extend_from_slice(&own.bytes);
         }
@@ -309,7 +309,7 @@ impl<'a> Converter<'a> {
         };
         let mut shape = vec![experts.len()];
         shape.extend(of_expert);
-        entry(first, name, dtype, &shape, bytes.freeze())
+        first.entry(name, dtype, &shape, bytes.freeze())
     }
 
     /// MXFP4 codes `[experts, rows, blocks, 16]` with their scales `[experts, rows, blocks]`.
@@ -320,7 +320,7 @@ impl<'a> Converter<'a> {
         pieces: Pieces,
         made: &mut Made,
     ) -> Result<(), Problem> {
-        let fault = |fault: String| fault_of(source, fault);
+        let fault = |fault: String| source.fault(fault);
         let stem = source.name.strip_suffix("_blocks").unwrap_or(&source.name);
         let name = format!("{stem}_scales");
         let scales = self.sources.get(&name).ok_or_else(|| fault(format!("lacks {name:?}")))?;
@@ -335,10 +335,8 @@ impl<'a> Converter<'a> {
         }
         if scales.shape != [experts, rows, blocks] {
             let found = &scales.shape;
-            return Err(fault_of(
-                scales,
-                format!("has shape {found:?}, expected [{experts}, {rows}, {blocks}]"),
-            ));
+            return Err(scales
+                .fault(format!("has shape {found:?}, expected [{experts}, {rows}, {blocks}]")));
         }
         let codes = View::new(&source.shape);
         let exponents = View::new(&scales.shape);
@@ -360,7 +358,7 @@ impl<'a> Converter<'a> {
             let exponents = exponents.take(&scales.bytes, 1);
             let (dtype, bytes) = mxfp4::blocks(&codes, &exponents);
             let shape = [shape[0], shape[1], blocks * mxfp4::BLOCK];
-            made.push(entry(source, format!("{prefix}{to}"), dtype, &shape, bytes)?);
+            made.push(source.entry(format!("{prefix}{to}"), dtype, &shape, bytes)?);
         }
         Ok(())
     }
@@ -393,22 +391,6 @@ fn modern_name(name: &str) -> String {
         return format!("{stem}.bias");
     }
     name.to_owned()
-}
-
-fn fault_of(source: &Source, fault: String) -> Problem {
-    Problem::SafetensorsTensor { tensor: source.name.clone(), fault }
-}
-
-fn entry(
-    source: &Source,
-    name: String,
-    dtype: DType,
-    shape: &[usize],
-    bytes: Bytes,
-) -> Result<TensorEntry, Problem> {
-    let shape: Vec<_> = shape.iter().rev().copied().collect();
-    TensorEntry::new(name, dtype, &shape, bytes)
-        .ok_or_else(|| fault_of(source, format!("has shape {shape:?}, expected 1 to 4 dimensions")))
 }
 
 /// All elements, changed by `change`, as f32.

@@ -52,6 +52,12 @@ impl View {
         self
     }
 
+    /// The view without its first dimension, of which it has the first index.
+    pub(super) fn without_first(mut self) -> Self {
+        self.dims.remove(0);
+        self
+    }
+
     /// Every `step`th index of a dimension from `start` on; `step` divides its length.
     pub(super) fn every(mut self, dim: usize, start: usize, step: usize) -> Self {
         let (old, stride) = self.dims[dim];

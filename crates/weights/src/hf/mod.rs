@@ -54,7 +54,7 @@ use keys::Out;
 use rope::{Rope, Scaling};
 
 pub(crate) use contents::Contents;
-pub(crate) use vision::open as open_tower;
+pub(crate) use vision::{line_break, open as open_tower};
 
 /// Reads a directory.
 pub(crate) fn open(folder: &Path, files: &mut OpenFiles) -> Result<Contents, Error> {

@@ -3,6 +3,9 @@
 use bytes::Bytes;
 use pelton_quant::DType;
 
+use crate::Problem;
+use crate::gguf::TensorEntry;
+
 /// Element type of a safetensors file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stored {
@@ -80,4 +83,24 @@ pub(super) struct Source {
     /// Outermost dimension first.
     pub(super) shape: Vec<usize>,
     pub(super) bytes: Bytes,
+}
+
+impl Source {
+    /// An error about the tensor.
+    pub(super) fn fault(&self, fault: String) -> Problem {
+        Problem::SafetensorsTensor { tensor: self.name.clone(), fault }
+    }
+
+    /// A tensor that is made of this one; `shape` has the outermost dimension first.
+    pub(super) fn entry(
+        &self,
+        name: String,
+        dtype: DType,
+        shape: &[usize],
+        bytes: Bytes,
+    ) -> Result<TensorEntry, Problem> {
+        let shape: Vec<_> = shape.iter().rev().copied().collect();
+        TensorEntry::new(name, dtype, &shape, bytes)
+            .ok_or_else(|| self.fault(format!("has shape {shape:?}, expected 1 to 4 dimensions")))
+    }
 }

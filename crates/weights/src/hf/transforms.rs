@@ -85,6 +85,31 @@ pub(super) fn transposed_gate_up_experts(_: &Config, shape: &[usize]) -> Parts {
     halves(&view.shape(), view, "ffn_gate_exps.weight", "ffn_up_exps.weight")
 }
 
+/// Experts of Qwen3-VL. Published files have them as `[experts, inputs, outputs]`, transformers saves
+/// and reads `[experts, outputs, inputs]` too: whatever has not the latter shape is turned.
+fn of_qwen3_vl(shape: &[usize], rows: usize, columns: usize) -> Result<View, String> {
+    let expected = || format!("[experts, {rows}, {columns}] or [experts, {columns}, {rows}]");
+    let view = View::new(shape);
+    match *shape {
+        [_, a, b] if [a, b] == [rows, columns] => Ok(view),
+        [_, a, b] if [a, b] == [columns, rows] => Ok(view.swapped(1, 2)),
+        _ => Err(expected()),
+    }
+}
+
+/// First linears of the experts of Qwen3-VL.
+pub(super) fn qwen3_vl_gate_up(config: &Config, shape: &[usize]) -> Parts {
+    let inner = config_size(config, "moe_intermediate_size")?;
+    let view = of_qwen3_vl(shape, inner.saturating_mul(2), config.hidden)?;
+    halves(&view.shape(), view, "ffn_gate_exps.weight", "ffn_up_exps.weight")
+}
+
+/// Second linears of the experts of Qwen3-VL.
+pub(super) fn qwen3_vl_down(config: &Config, shape: &[usize]) -> Parts {
+    let inner = config_size(config, "moe_intermediate_size")?;
+    Ok(vec![Part::of("", of_qwen3_vl(shape, config.hidden, inner)?)])
+}
+
 /// Gate and up `[gate and up, inputs]` of a dense network.
 pub(super) fn gate_up(_: &Config, shape: &[usize]) -> Parts {
     halves(shape, View::new(shape), "ffn_gate.weight", "ffn_up.weight")

@@ -4,7 +4,7 @@ use pelton_quant::DType;
 
 use super::Quantize;
 use crate::whisper::TOKEN_EMBEDDING;
-use crate::{Checkpoint, Error, Tensor, Value};
+use crate::{Checkpoint, Error, Tensor, Value, clip};
 
 /// The properties of a model that the choice depends on, in addition to the tensors.
 #[derive(Clone, Debug)]
@@ -22,9 +22,11 @@ pub(super) struct Facts {
 impl Facts {
     pub(super) fn of(model: &Checkpoint, importance: bool) -> Result<Self, Error> {
         let architecture = model.metadata().string("general.architecture")?.to_owned();
+        // towers have their keys in a group
+        let group = if architecture == clip::ARCHITECTURE { ".vision" } else { "" };
         // a number, or one for each layer
         let count = |key: &str| {
-            let first = match model.metadata().get(&format!("{architecture}.{key}")) {
+            let first = match model.metadata().get(&format!("{architecture}{group}.{key}")) {
                 Some(Value::Array(array)) => array.values().next(),
                 value => value.cloned(),
             };
@@ -234,6 +236,7 @@ fn of_down(mix: Quantize, facts: &Facts, place: Place) -> DType {
 
 /// The layer in a tensor's name, such as 3 of `blk.3.attn_q.weight`.
 fn layer_of(name: &str) -> Option<usize> {
+    let name = name.strip_prefix("v.").unwrap_or(name);
     name.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
 }
 
@@ -251,10 +254,10 @@ pub(super) fn fitting(wanted: DType, row: usize) -> DType {
     if row.is_multiple_of(smaller.block_len()) { smaller } else { DType::F16 }
 }
 
-/// Whether a tensor keeps its type in every mixture: a vector, a norm, a router, positions, and
-/// small matrices of recurrent layers.
+/// Whether a tensor keeps its type in every mixture: a vector, a norm, a router, positions, small
+/// matrices of recurrent layers, and those of towers that llama.cpp reads in floats alone.
 pub(super) fn is_exempt(tensor: Entry<'_>) -> bool {
-    const PARTS: [&str; 15] = [
+    const PARTS: [&str; 17] = [
         "_norm.weight",
         "ffn_gate_inp",
         "ffn_gate_tid2eid.weight",
@@ -270,6 +273,8 @@ pub(super) fn is_exempt(tensor: Entry<'_>) -> bool {
         "indexer.k_proj.weight",
         "indexer.q_proj.weight",
         ".patch_embd",
+        "mm.patch_merger",
+        "mm.input_projection",
     ];
     let rows: usize = tensor.shape.iter().skip(1).product();
     let matrix = rows > 1 && tensor.name.ends_with(".weight");

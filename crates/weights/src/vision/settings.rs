@@ -3,6 +3,8 @@
 //! A directory has them as a file. A GGUF file has some of the numbers; the family's published
 //! settings stand for the others.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::{Checkpoint, Error, Keys, MAX_SIZE, Problem, Source, clip};
@@ -31,8 +33,14 @@ const BUDGET: usize = 280;
 pub(super) fn of(tower: &Checkpoint) -> Result<VisionSettings, Error> {
     let metadata = tower.metadata();
     if let Some(text) = metadata.opt_string(clip::SETTINGS)? {
-        let file = metadata.string(clip::SETTINGS_FILE)?;
-        return Ok(VisionSettings { file: file.to_owned(), json: text.to_owned() });
+        let file = match tower.source() {
+            Source::HuggingFace => {
+                let name = metadata.string(clip::SETTINGS_FILE)?;
+                Path::new(tower.name()).join(name).display().to_string()
+            }
+            _ => tower.name().to_owned(),
+        };
+        return Ok(VisionSettings { file, json: text.to_owned() });
     }
     if tower.source() == Source::HuggingFace {
         return Err(metadata.error(Problem::NoPictureSettings));

@@ -13,7 +13,7 @@ use crate::hf::rope::Rope;
 use crate::hf::rules::{How, Pieces, change, keep, parts};
 use crate::hf::transforms::{
     alternating_biases, alternating_experts, gate_up, gate_up_experts, gate_up_shared,
-    transposed_experts, transposed_gate_up_experts,
+    qwen3_vl_down, qwen3_vl_gate_up, transposed_experts, transposed_gate_up_experts,
 };
 use crate::{Error, Value};
 
@@ -53,8 +53,8 @@ pub(super) const FAMILIES: &[Family] = &[
         keys: &[EXPERT_WIDTH, NORMALISED, WINDOW, WINDOWED],
         blocks: &[
             &[
-                parts("mlp.experts.gate_up_proj", "", transposed_gate_up_experts),
-                parts("mlp.experts.down_proj", "ffn_down_exps.weight", transposed_experts),
+                parts("mlp.experts.gate_up_proj", "", qwen3_vl_gate_up),
+                parts("mlp.experts.down_proj", "ffn_down_exps.weight", qwen3_vl_down),
             ],
             ATTENTION,
             QK_NORMS,

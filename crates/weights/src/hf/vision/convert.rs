@@ -2,18 +2,19 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
 use pelton_quant::DType;
 
 use super::super::float8;
 use super::super::gather::View;
 use super::super::rules::decimal;
 use super::super::stored::{Source, Stored};
-use super::rules::{Change, find};
+use super::rules::{Change, FUSED, find};
 use super::towers::{DEEPSTACK_RULES, Tower};
 use crate::gguf::TensorEntry;
 use crate::{Problem, clip};
 
+/// Colours of a pixel.
+const CHANNELS: usize = 3;
 /// Starts of the names of a tower's own tensors.
 const STARTS: &[&str] = &["vision_tower.", "vision_model.", "visual."];
 /// Starts of the names of the tensors that join it to the text.
@@ -83,7 +84,7 @@ fn make(
     change: Change,
     made: &mut Vec<TensorEntry>,
 ) -> Result<(), Problem> {
-    let fault = |fault: String| fault_of(source, fault);
+    let fault = |fault: String| source.fault(fault);
     if source.shape.contains(&0) {
         return Err(fault(format!("has shape {:?}, expected elements", source.shape)));
     }
@@ -101,60 +102,71 @@ fn make(
     };
     // a scalar is one of one element
     let shape = if source.shape.is_empty() { vec![1] } else { source.shape.clone() };
-    match change {
-        Change::None => made.push(entry(source, to, dtype, &shape, bytes)?),
-        Change::PlusOne => {
-            let mut values = vec![0.0; shape.iter().product()];
-            pelton_quant::decode(dtype, &bytes, &mut values)
-                .map_err(|error| fault(error.to_string()))?;
-            let bytes = values.iter().flat_map(|value| (value + 1.0).to_le_bytes()).collect();
-            made.push(entry(source, to, DType::F32, &shape, bytes)?);
-        }
-        Change::Patches => {
-            for (i, view) in frames(&shape).map_err(fault)?.into_iter().enumerate() {
-                let to = if i == 0 { to.clone() } else { format!("{to}.{i}") };
-                let shape: Vec<_> = view.shape();
-                let bytes = view.take(&bytes, dtype.block_bytes());
-                made.push(entry(source, to, dtype, &shape[..shape.len().min(4)], bytes)?);
-            }
-        }
+    if change == Change::PlusOne {
+        let mut values = vec![0.0; shape.iter().product()];
+        pelton_quant::decode(dtype, &bytes, &mut values)
+            .map_err(|error| fault(error.to_string()))?;
+        let bytes = values.iter().flat_map(|value| (value + 1.0).to_le_bytes()).collect();
+        made.push(source.entry(to, DType::F32, &shape, bytes)?);
+        return Ok(());
+    }
+    let parts = match change {
+        Change::Patches => frames(to, &shape),
+        Change::Pixels => pixels(to, &shape),
+        Change::Thirds => thirds(&to, &shape),
+        Change::None | Change::PlusOne => Ok(vec![(to, View::new(&shape))]),
+    };
+    for (to, view) in parts.map_err(fault)? {
+        let bytes = view.take(&bytes, dtype.block_bytes());
+        made.push(source.entry(to, dtype, &view.shape(), bytes)?);
     }
     Ok(())
 }
 
+/// Tensors that are made of one, by their names.
+type Parts = Result<Vec<(String, View)>, String>;
+
 /// The matrix of each frame of patches `[outputs, channels, side, side]`; other shapes stay.
-fn frames(shape: &[usize]) -> Result<Vec<View>, String> {
-    const CHANNELS: usize = 3;
+fn frames(to: String, shape: &[usize]) -> Parts {
     let view = View::new(shape);
+    let of_frames = |view: View, count| {
+        let name = |frame| if frame == 0 { to.clone() } else { format!("{to}.{frame}") };
+        let frame = |frame| (name(frame), view.clone().narrow(0, frame, 1).without_first());
+        Ok((0..count).map(frame).collect())
+    };
     match *shape {
-        [_, CHANNELS, _, _] => Ok(vec![view]),
-        [_, _, _, CHANNELS] => Ok(vec![view.swapped(1, 3).swapped(2, 3)]),
-        [_, CHANNELS, count @ 1..=2, _, _] => {
-            // the frame becomes the last dimension, of length 1
-            let view = view.swapped(2, 3).swapped(3, 4);
-            Ok((0..count).map(|frame| view.clone().narrow(4, frame, 1)).collect())
-        }
+        [_, CHANNELS, _, _] | [_] | [_, _] => Ok(vec![(to, view)]),
+        [_, _, _, CHANNELS] => Ok(vec![(to, view.swapped(1, 3).swapped(2, 3))]),
+        [_, CHANNELS, count @ 1..=2, _, _] => of_frames(view.swapped(0, 2).swapped(1, 2), count),
         [_, count @ 1..=2, _, _, CHANNELS] => {
-            let view = view.swapped(1, 4);
-            Ok((0..count).map(|frame| view.clone().narrow(4, frame, 1)).collect())
+            // [frames, outputs, channels, rows, columns]
+            of_frames(view.swapped(0, 1).swapped(2, 4).swapped(3, 4), count)
         }
-        [_] | [_, _] => Ok(vec![view]),
         _ => Err(format!("has shape {shape:?}, expected patches of three channels")),
     }
 }
 
-fn fault_of(source: &Source, fault: String) -> Problem {
-    Problem::SafetensorsTensor { tensor: source.name.clone(), fault }
+/// Patches `[outputs, channels, side, side]` of a matrix `[outputs, side · side · channels]`.
+fn pixels(to: String, shape: &[usize]) -> Parts {
+    let side = shape.last().map_or(0, |len| (len / CHANNELS).isqrt());
+    match *shape {
+        [_] => Ok(vec![(to, View::new(shape))]),
+        [_, len] if side * side * CHANNELS == len => {
+            let view = View::new(shape).split(1, &[side, side, CHANNELS]);
+            Ok(vec![(to, view.swapped(1, 3).swapped(2, 3))])
+        }
+        _ => Err(format!("has shape {shape:?}, expected square patches of three channels")),
+    }
 }
 
-fn entry(
-    source: &Source,
-    name: String,
-    dtype: DType,
-    shape: &[usize],
-    bytes: Bytes,
-) -> Result<TensorEntry, Problem> {
-    let shape: Vec<_> = shape.iter().rev().copied().collect();
-    TensorEntry::new(name, dtype, &shape, bytes)
-        .ok_or_else(|| fault_of(source, format!("has shape {shape:?}, expected 1 to 4 dimensions")))
+/// The thirds of the rows of one tensor.
+fn thirds(to: &str, shape: &[usize]) -> Parts {
+    let rows = shape.first().copied().unwrap_or_default();
+    if !rows.is_multiple_of(3) {
+        let fault = format!("has shape {shape:?}, expected rows of queries, keys and values");
+        return Err(fault);
+    }
+    let names = ["attn_q", "attn_k", "attn_v"].map(|name| to.replace(FUSED, name));
+    let part = |i| View::new(shape).narrow(0, i * rows / 3, rows / 3);
+    Ok((0..).zip(names).map(|(i, name)| (name, part(i))).collect())
 }

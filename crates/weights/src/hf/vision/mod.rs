@@ -5,19 +5,25 @@
 //! |---|---|
 //! | `config` | the keys of `vision_config`, with the defaults of transformers' classes |
 //! | `towers`, `rules` | the table of towers: their keys and the names of their tensors |
+//! | `pictures` | the keys of GGUF that the settings of pictures have |
 //! | `convert` | tensors under their names in GGUF |
 
 mod config;
 mod convert;
+mod pictures;
 mod rules;
 mod towers;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
 
 use super::contents::{Contents, name_of};
-use super::json::{CONFIG_BYTES, read};
+use super::gather::View;
+use super::json::{CONFIG_BYTES, TOKENIZER_BYTES, parse, read};
 use super::keys::Out;
 use super::shards;
+use crate::gguf::TensorEntry;
 use crate::map::OpenFiles;
 use crate::{Error, Problem, clip};
 use config::Vision;
@@ -43,20 +49,25 @@ pub(crate) fn open(folder: &Path, files: &mut OpenFiles) -> Result<Option<Conten
         out.set("general.name", name.as_str());
     }
     out.set("clip.has_vision_encoder", true);
-    out.set("clip.projector_type", tower.projector);
+    out.set(tower.projector_key, tower.projector);
+    if let Some(key) = tower.activation_key {
+        out.set(key, true);
+    }
     vision.set_sizes(tower.width, &mut out)?;
     vision.check_activation(tower.activations)?;
     (tower.keys)(&vision, &mut out)?;
     vision.check_unread()?;
-    if let Some((name, text)) = settings(folder)? {
+    if let Some((path, text)) = settings(folder)? {
+        pictures::set(&path, &text, tower.projector, &mut out)?;
         out.set(clip::SETTINGS, text.as_str());
-        out.set(clip::SETTINGS_FILE, name.as_str());
+        let name = path.file_name().unwrap_or_default();
+        out.set(clip::SETTINGS_FILE, &*name.to_string_lossy());
     }
     Ok(Some(Contents { metadata: out.entries(), tensors, file_bytes: stored.file_bytes }))
 }
 
 /// The path and the text of the settings of pictures.
-fn settings(folder: &Path) -> Result<Option<(String, String)>, Error> {
+fn settings(folder: &Path) -> Result<Option<(PathBuf, String)>, Error> {
     for name in SETTINGS {
         let path = folder.join(name);
         if !path.is_file() {
@@ -65,7 +76,32 @@ fn settings(folder: &Path) -> Result<Option<(String, String)>, Error> {
         let bytes = read(&path, CONFIG_BYTES)?;
         let text = String::from_utf8(bytes.to_vec())
             .map_err(|fault| Error::at(&path, Problem::Json { fault: fault.to_string() }))?;
-        return Ok(Some((path.display().to_string(), text)));
+        return Ok(Some((path, text)));
     }
     Ok(None)
+}
+
+/// The embedding of the token that ends a line of a picture, which llama.cpp reads from a tower's
+/// file (Pixtral). `None` if the text has no such token, or has it in a quantized form.
+pub(crate) fn line_break(
+    folder: &Path,
+    files: &mut OpenFiles,
+) -> Result<Option<TensorEntry>, Error> {
+    let tokenizer: Value = parse(&folder.join("tokenizer.json"), TOKENIZER_BYTES)?;
+    let added = tokenizer["added_tokens"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_break = |token: &&Value| token["content"] == "[IMG_BREAK]";
+    let id = added.iter().find(is_break).and_then(|token| token["id"].as_u64());
+    let stored = shards::open(folder, files)?.by_name;
+    let table = stored.values().find(|source| source.name.ends_with("embed_tokens.weight"));
+    let (Some(id), Some(table)) = (id, table) else { return Ok(None) };
+    let (Some(dtype), &[rows, width]) = (table.stored.dtype(), table.shape.as_slice()) else {
+        return Ok(None);
+    };
+    let Some(id) = usize::try_from(id).ok().filter(|id| *id < rows) else {
+        let fault = format!("has {rows} rows, expected the row {id} of [IMG_BREAK]");
+        return Err(Error::at(folder, table.fault(fault)));
+    };
+    let bytes = View::new(&table.shape).narrow(0, id, 1).take(&table.bytes, dtype.block_bytes());
+    let made = table.entry("v.token_embd.img_break".to_owned(), dtype, &[width], bytes);
+    made.map(Some).map_err(|problem| Error::at(folder, problem))
 }

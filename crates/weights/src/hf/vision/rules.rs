@@ -19,6 +19,10 @@ pub(super) enum Change {
     /// The matrices of patches `[outputs, channels, side, side]`, one for each frame if there are
     /// several `[outputs, channels, frames, side, side]`. MLX has the channels last.
     Patches,
+    /// The same of a matrix `[outputs, side · side · channels]`.
+    Pixels,
+    /// The matrices of queries, keys and values, which are the thirds of one.
+    Thirds,
 }
 
 pub(super) const fn keep(from: &'static str, to: &'static str) -> Rule {
@@ -33,9 +37,20 @@ pub(super) const fn patches(from: &'static str) -> Rule {
     Rule { from, to: "v.patch_embd", change: Change::Patches, is_clipped: false }
 }
 
+pub(super) const fn pixels(from: &'static str) -> Rule {
+    Rule { from, to: "v.patch_embd", change: Change::Pixels, is_clipped: false }
+}
+
+pub(super) const fn thirds(from: &'static str) -> Rule {
+    Rule { from, to: FUSED, change: Change::Thirds, is_clipped: false }
+}
+
 pub(super) const fn plus_one(from: &'static str, to: &'static str) -> Rule {
     Rule { from, to, change: Change::PlusOne, is_clipped: false }
 }
+
+/// The name of a matrix of queries, keys and values.
+pub(super) const FUSED: &str = "attn_qkv";
 
 const ENDS: &[&str] = &["", ".weight", ".bias"];
 const CLIPPED_ENDS: &[&str] = &[".input_min", ".input_max", ".output_min", ".output_max"];

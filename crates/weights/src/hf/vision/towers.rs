@@ -1,8 +1,8 @@
 //! The table of vision towers.
 
 use super::config::{Vision, set};
-use super::rules::{Rule, clipped, keep, patches, plus_one};
-use crate::hf::keys::Out;
+use super::rules::{FUSED, Rule, clipped, keep, patches, pixels, plus_one, thirds};
+use crate::hf::keys::{Out, flags};
 use crate::{Error, Problem};
 
 /// A kind of tower, with what joins it to a text model.
@@ -13,6 +13,10 @@ pub(super) struct Tower {
     vision_type: &'static str,
     /// Its name in GGUF.
     pub(super) projector: &'static str,
+    /// The key of that name.
+    pub(super) projector_key: &'static str,
+    /// The key by which GGUF files tell an activation.
+    pub(super) activation_key: Option<&'static str>,
     /// Names of the key of its width.
     pub(super) width: &'static [&'static str],
     /// Start of the names of blocks, before their numbers.
@@ -48,6 +52,8 @@ const SIGLIP: Tower = Tower {
     types: &["gemma3"],
     vision_type: "siglip_vision_model",
     projector: "gemma3",
+    projector_key: "clip.projector_type",
+    activation_key: Some("clip.use_gelu"),
     width: &["hidden_size"],
     block: "encoder.layers.",
     blocks: &[SIGLIP_BLOCK],
@@ -80,12 +86,10 @@ const QWEN_ENDS: &[Rule] = &[
     keep("merger.mlp.0", "mm.0"),
     keep("merger.mlp.2", "mm.2"),
 ];
-const QWEN_BLOCK: &[Rule] = &[
-    keep("norm1", "ln1"),
-    keep("norm2", "ln2"),
-    keep("attn.qkv", "attn_qkv"),
-    keep("attn.proj", "attn_out"),
-];
+const QWEN_BLOCK: &[Rule] =
+    &[keep("norm1", "ln1"), keep("norm2", "ln2"), keep("attn.proj", "attn_out")];
+/// llama.cpp reads these three as one of Qwen3-VL alone.
+const QWEN2_HEADS: &[Rule] = &[thirds("attn.qkv")];
 
 /// A network that makes further embeddings.
 pub(super) const DEEPSTACK_RULES: &[Rule] =
@@ -95,16 +99,25 @@ const QWEN2: Tower = Tower {
     types: &["qwen2_vl"],
     vision_type: "",
     projector: "qwen2vl_merger",
+    projector_key: "clip.projector_type",
+    activation_key: None,
     width: &["embed_dim"],
     block: "blocks.",
-    blocks: &[QWEN_BLOCK, &[keep("mlp.fc1", "ffn_up"), keep("mlp.fc2", "ffn_down")]],
+    blocks: &[QWEN_BLOCK, QWEN2_HEADS, &[keep("mlp.fc1", "ffn_up"), keep("mlp.fc2", "ffn_down")]],
     globals: &[QWEN_ENDS],
     unused: &[],
     activations: &["quick_gelu"],
     keys: |vision, out| {
         // the width of the text
-        vision.keys.disregard(&["hidden_size", "mlp_ratio"]);
-        qwen_keys(vision, out)
+        vision.keys.disregard(&["hidden_size"]);
+        let width = vision.keys.required_size(&["embed_dim"])?;
+        let ratio = vision.keys.required_number(&["mlp_ratio"])?;
+        let inner = ratio * width as f64;
+        if !(1.0..=f64::from(i32::MAX)).contains(&inner) || inner.fract() != 0.0 {
+            return Err(vision.keys.invalid("mlp_ratio", ratio, "a multiple of 1 / embed_dim"));
+        }
+        set(out, "feed_forward_length", inner as usize);
+        qwen2_keys(vision, out)
     },
 };
 
@@ -181,9 +194,11 @@ const TOWERS: &[Tower] = &[
     Tower {
         types: &["qwen2_5_vl"],
         projector: "qwen2.5vl_merger",
+        activation_key: Some("clip.use_silu"),
         width: &["hidden_size"],
         blocks: &[
             QWEN_BLOCK,
+            QWEN2_HEADS,
             &[
                 keep("mlp.gate_proj", "ffn_gate"),
                 keep("mlp.up_proj", "ffn_up"),
@@ -195,16 +210,18 @@ const TOWERS: &[Tower] = &[
             vision.keys.disregard(&["tokens_per_second"]);
             vision.set_size("window_size", &["window_size"], out)?;
             set(out, "n_wa_pattern", full_every(vision)?);
-            qwen_keys(vision, out)
+            qwen2_keys(vision, out)
         },
         ..QWEN2
     },
     Tower {
         types: &["qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"],
         projector: "qwen3vl_merger",
+        activation_key: Some("clip.use_gelu"),
         width: &["hidden_size"],
         blocks: &[
             QWEN_BLOCK,
+            &[keep("attn.qkv", FUSED)],
             &[keep("mlp.linear_fc1", "ffn_up"), keep("mlp.linear_fc2", "ffn_down")],
         ],
         globals: &[&[
@@ -216,8 +233,13 @@ const TOWERS: &[Tower] = &[
         ]],
         activations: &["gelu_pytorch_tanh"],
         keys: |vision, out| {
-            // tensors show this
-            vision.keys.disregard(&["num_position_embeddings"]);
+            let places = vision.keys.required_size(&["num_position_embeddings"])?;
+            let side = places.isqrt().saturating_mul(vision.side("patch_size")?);
+            set(out, "image_size", side);
+            let deep = vision.deepstack()?;
+            let layers = 0..vision.keys.required_size(&["depth"])?;
+            let is_deep = layers.map(|layer| deep.contains(&layer));
+            out.set("clip.vision.is_deepstack_layers", flags(is_deep));
             qwen_keys(vision, out)
         },
         ..QWEN2
@@ -226,6 +248,7 @@ const TOWERS: &[Tower] = &[
         types: &["mistral3", "llava"],
         vision_type: "pixtral",
         projector: "pixtral",
+        activation_key: Some("clip.use_silu"),
         block: "transformer.layers.",
         blocks: &[&[
             keep("attention_norm", "ln1"),
@@ -269,6 +292,8 @@ const TOWERS: &[Tower] = &[
         types: &["gemma4"],
         vision_type: "gemma4_vision",
         projector: "gemma4v",
+        projector_key: "clip.vision.projector_type",
+        activation_key: None,
         blocks: &[&[
             keep("input_layernorm", "ln1"),
             keep("post_attention_layernorm", "attn_post_norm"),
@@ -285,7 +310,7 @@ const TOWERS: &[Tower] = &[
             clipped("mlp.down_proj", "ffn_down"),
         ]],
         globals: &[&[
-            keep("patch_embedder.input_proj", "v.patch_embd"),
+            pixels("patch_embedder.input_proj"),
             keep("patch_embedder.position_embedding_table", "v.position_embd.weight"),
             keep("std_bias", "v.std_bias"),
             keep("std_scale", "v.std_scale"),
@@ -310,11 +335,19 @@ const TOWERS: &[Tower] = &[
                 return Err(vision.keys.invalid("num_key_value_heads", "others", &expected));
             }
             vision.set_size("attention.head_dim", &["head_dim"], out)?;
+            // any size will do, but llama.cpp requires one
+            set(out, "image_size", 224);
             vision.set_size("projector.scale_factor", &["pooling_kernel_size"], out)
         },
         ..SIGLIP
     },
 ];
+
+fn qwen2_keys(vision: &Vision, out: &mut Out) -> Result<(), Error> {
+    // any size will do, but llama.cpp requires one
+    set(out, "image_size", 560);
+    qwen_keys(vision, out)
+}
 
 fn qwen_keys(vision: &Vision, out: &mut Out) -> Result<(), Error> {
     // the plan has the frames of a still, and its width is that of the text
@@ -346,7 +379,10 @@ pub(super) fn tower_of(vision: &Vision) -> Result<&'static Tower, Error> {
             && (tower.vision_type.is_empty() || tower.vision_type == vision.vision_type)
     };
     TOWERS.iter().find(is).ok_or_else(|| {
-        let tower = vision.model_type.clone();
+        let tower = match vision.vision_type.as_str() {
+            "" => vision.model_type.clone(),
+            own => format!("{own} of {}", vision.model_type),
+        };
         vision.model.error(Problem::UnknownTower { tower })
     })
 }
