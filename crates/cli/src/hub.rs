@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use pelton::{Device, DraftSource, LoadOptions, ModelSource};
-use pelton_hub::{Cancel, Error, Hub, Model, Part, Plan, Reference, Settings, Token};
+use pelton_hub::{Cancel, Error, Hub, Model, Part, Plan, Reference, Settings, Token, Towers};
 
 use crate::{
     hints,
@@ -51,6 +51,13 @@ pub(crate) fn configure(args: &HubArgs) {
 /// The hub of the environment.
 pub(crate) fn open() -> Result<Hub> {
     Hub::new(settings()?).map_err(explained)
+}
+
+/// The same, where models of repositories come with these vision towers.
+pub(crate) fn open_with(towers: Towers) -> Result<Hub> {
+    let mut settings = settings()?;
+    settings.towers = towers;
+    Hub::new(settings).map_err(explained)
 }
 
 /// The settings of the environment and of the flags.

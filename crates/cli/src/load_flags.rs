@@ -15,6 +15,13 @@ pub(crate) type EmbeddingFlags = LoadFlags<{ LoadGroup::Embeddings as u8 }>;
 /// Flags of the server.
 pub(crate) type RequestFlags = LoadFlags<{ LoadGroup::Requests as u8 }>;
 
+/// The values of flags that are on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Switch {
+    On,
+    Off,
+}
+
 /// The texts that flags add to the help of the table: names of models, and defaults of commands.
 const NOTES: &[(&str, &str)] = &[
     (

@@ -6,6 +6,7 @@ use crate::{
     download::Hash,
     error::{Error, Result},
     name::{FileName, Part, Tag},
+    settings::Towers,
 };
 
 /// A file of a repository.
@@ -41,6 +42,13 @@ impl Choice {
     pub(crate) fn bytes(&self) -> u64 {
         total(&self.files)
     }
+
+    /// The same with the vision tower that fits a GGUF model.
+    pub(crate) fn with_tower(mut self, entries: &[Entry]) -> Self {
+        let tower = self.main.as_ref().and_then(|main| tower_of(entries, main));
+        self.files.extend(tower.cloned());
+        self
+    }
 }
 
 /// Quantizations from the most exact to the smallest one. Without a wish the first one that fits is
@@ -57,8 +65,12 @@ const OTHERS: [&str; 12] = [
     "F32", "F16", "BF16", "Q6_K_L", "Q5_K_L", "Q4_K_L", "Q3_K_XL", "Q4_K_XL", "Q5_K_XL", "Q6_K_XL",
     "Q8_K_XL", "Q2_K_L",
 ];
+/// The word in the names of files of vision towers.
+const TOWER: &str = "mmproj";
+/// Types of such files from the first that is taken to the last.
+const TOWER_TYPES: [&str; 4] = ["F16", "Q8_0", "BF16", "F32"];
 /// Words in the names of GGUF files that are no models on their own.
-const COMPANIONS: [&str; 2] = ["mmproj", "imatrix"];
+const COMPANIONS: [&str; 2] = [TOWER, "imatrix"];
 /// Beginnings of such names.
 const COMPANION_STARTS: [&str; 3] = ["mtp-", "draft-", "draft_"];
 
@@ -95,8 +107,25 @@ pub(crate) fn choose(
     entries: &[Entry],
     part: &Part,
     budget: Option<u64>,
+    towers: &Towers,
 ) -> Result<Choice> {
-    let choice = chosen(name, entries, part, budget)?;
+    let mut choice = chosen(name, entries, part, budget)?;
+    match towers {
+        Towers::Auto => choice = choice.with_tower(entries),
+        Towers::Off => {}
+        Towers::Named(file) => match entries.iter().find(|entry| entry.name == *file) {
+            Some(tower) if choice.files.contains(tower) => {}
+            Some(tower) => choice.files.push(tower.clone()),
+            None => {
+                let all = entries.iter().map(|entry| &entry.name).filter(|name| is_tower(name));
+                let all: Vec<_> = all.map(FileName::as_str).collect();
+                let there =
+                    if all.is_empty() { "no mmproj file".to_owned() } else { all.join(", ") };
+                let problem = format!("there is no file {file}; there is {there}");
+                return Err(Error::Files { name: name.to_owned(), problem });
+            }
+        },
+    }
     let mut seen = HashMap::new();
     for file in &choice.files {
         let file = file.name.as_str();
@@ -157,6 +186,34 @@ fn chosen(name: &str, entries: &[Entry], part: &Part, budget: Option<u64>) -> Re
         Part::Any => {
             let (model, reason) = by_memory(&models, budget);
             model.map(|model| model.choice(reason)).ok_or_else(|| refuse("it is empty".to_owned()))
+        }
+    }
+}
+
+/// Whether a file is a vision tower, by its name.
+pub(crate) fn is_tower(name: &FileName) -> bool {
+    name.ends_with(".gguf") && name.base().to_ascii_lowercase().contains(TOWER)
+}
+
+/// The file of the vision tower of a GGUF model: in its folder, or else in the next one above it.
+/// Among several types one is taken, and of one type the first by its name.
+fn tower_of<'a>(entries: &'a [Entry], main: &FileName) -> Option<&'a Entry> {
+    if !main.ends_with(".gguf") || is_tower(main) {
+        return None;
+    }
+    let folder = |name: &str| name.rsplit_once('/').map_or(String::new(), |(of, _)| of.to_owned());
+    let mut of = folder(main.as_str());
+    loop {
+        let here = entries.iter().filter(|entry| is_tower(&entry.name));
+        let here = here.filter(|entry| folder(entry.name.as_str()) == of);
+        let rank = |entry: &&Entry| {
+            let rank = TOWER_TYPES.iter().position(|tag| has_word(entry.name.as_str(), tag));
+            (rank.unwrap_or(TOWER_TYPES.len()), entry.name.clone())
+        };
+        match here.min_by_key(rank) {
+            Some(found) => return Some(found),
+            None if of.is_empty() => return None,
+            None => of = folder(&of),
         }
     }
 }
@@ -402,7 +459,7 @@ mod tests {
             file if file.contains(".gguf") => Part::File(file.parse().unwrap()),
             tag => Part::Quantization(tag.parse().unwrap()),
         };
-        let choice = choose("o/n", &entries(files), &part, budget)?;
+        let choice = choose("o/n", &entries(files), &part, budget, &Towers::Off)?;
         Ok(choice.files.iter().map(|file| file.name.to_string()).collect())
     }
 
@@ -427,6 +484,35 @@ mod tests {
         let error = chosen(&QWEN, "F16", None).unwrap_err().to_string();
         assert!(error.contains("there is no F16; there are BF16, Q4_K_M"), "{error}");
         assert!(chosen(&QWEN[..1], "Q8_0", None).is_err());
+    }
+
+    #[test]
+    fn a_model_comes_with_one_tower() {
+        let files = [
+            ("m-Q4_K_M.gguf", 9),
+            ("mmproj-BF16.gguf", 1),
+            ("mmproj-model-f16.gguf", 2),
+            ("mmproj-F32.gguf", 3),
+            ("Q8_0/m-Q8_0-00001-of-00002.gguf", 5),
+            ("Q8_0/m-Q8_0-00002-of-00002.gguf", 5),
+            ("Q8_0/mmproj-m-Q8_0.gguf", 4),
+        ];
+        let of = |files: &[(&str, u64)], part: &str, towers: Towers| -> Result<Vec<String>> {
+            let part = Part::Quantization(part.parse().unwrap());
+            let choice = choose("o/n", &entries(files), &part, None, &towers)?;
+            Ok(choice.files.iter().map(|file| file.name.to_string()).collect())
+        };
+        let found = |part, towers| -> Vec<String> { of(&files, part, towers).unwrap() };
+        assert_eq!(found("Q4_K_M", Towers::Auto), ["m-Q4_K_M.gguf", "mmproj-model-f16.gguf"]);
+        assert_eq!(found("Q8_0", Towers::Auto)[2..], ["Q8_0/mmproj-m-Q8_0.gguf"]);
+        assert_eq!(found("Q4_K_M", Towers::Off), ["m-Q4_K_M.gguf"]);
+        let named = |name: &str| Towers::Named(name.parse().unwrap());
+        assert_eq!(found("Q4_K_M", named("mmproj-F32.gguf"))[1..], ["mmproj-F32.gguf"]);
+        // folders below the model's own are those of other models
+        let files = [("a-Q4_K_M.gguf", 9), ("b/mmproj-F16.gguf", 1)];
+        assert_eq!(of(&files, "Q4_K_M", Towers::Auto).unwrap(), ["a-Q4_K_M.gguf"]);
+        let error = of(&files, "Q4_K_M", named("mmproj-x.gguf")).unwrap_err().to_string();
+        assert!(error.contains("no file mmproj-x.gguf; there is b/mmproj-F16.gguf"), "{error}");
     }
 
     /// llama.cpp's names of splits, with which `gguf-split` writes them.

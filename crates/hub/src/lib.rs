@@ -50,10 +50,10 @@ pub mod untrusted;
 pub use cancel::Cancel;
 pub use download::{Phase, Progress};
 pub use error::{Error, Result};
-pub use local::{Folder, Model, Place, Removed};
+pub use local::{Folder, Model, Place, Removed, projector_of_blob};
 pub use name::{
     FileName, Part, Reference, Repository, RepositoryReference, Revision, ShortName, Spelling, Tag,
     UrlReference, short_names,
 };
 pub use pull::{Hub, Plan};
-pub use settings::{Settings, Token};
+pub use settings::{Settings, Token, Towers};

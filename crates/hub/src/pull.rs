@@ -208,7 +208,7 @@ impl Hub {
         let (repository, revision) = (&wanted.repository, &wanted.revision);
         let listing = listing::read(&self.client, endpoint, repository, revision, cancel)?;
         let name = wanted.to_string();
-        let choice = choose(&name, &listing.entries, &wanted.part, budget);
+        let choice = choose(&name, &listing.entries, &wanted.part, budget, &self.settings.towers);
         let choice = choice.map_err(|error| match error {
             Error::Files { name, problem } if listing.refused > 0 => {
                 let more = format!("{problem}; {} names of files were refused", listing.refused);

@@ -8,6 +8,7 @@ use std::{
 
 use crate::{
     error::{Error, Result},
+    name::FileName,
     proxy::Proxies,
 };
 
@@ -77,7 +78,21 @@ pub struct Settings {
     pub certificate_file: Option<PathBuf>,
     /// Folders of such files.
     pub certificate_folders: Vec<PathBuf>,
+    /// The vision tower that comes with a GGUF model of a repository.
+    pub towers: Towers,
     pub(crate) proxies: Proxies,
+}
+
+/// The vision tower (mmproj) that comes with a GGUF model of a repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Towers {
+    /// The one in the model's folder or above it: in F16, else in Q8_0, BF16 or F32.
+    #[default]
+    Auto,
+    /// None.
+    Off,
+    /// The file of this name.
+    Named(FileName),
 }
 
 impl Settings {
@@ -141,6 +156,7 @@ impl Settings {
                     env::split_paths(&list).filter(|one| !one.as_os_str().is_empty()).collect()
                 })
                 .unwrap_or_default(),
+            towers: Towers::default(),
             proxies: Proxies::of(variable)?,
         })
     }

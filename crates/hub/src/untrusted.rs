@@ -8,6 +8,7 @@ use crate::{
     download::{Etag, journal_bytes},
     listing,
     name::{FileName, Part, Reference},
+    settings::Towers,
 };
 
 /// The size of the file of a journal, in bytes: some pieces and a rest.
@@ -48,7 +49,8 @@ fn of_listing(body: &[u8]) -> bool {
     let file = entries.first().map(|entry| Part::File(entry.name.clone()));
     for part in [Some(Part::Any), tag.ok(), file].into_iter().flatten() {
         for budget in [None, Some(1 << 30)] {
-            let Ok(choice) = choose("the list", &entries, &part, budget) else { continue };
+            let choice = choose("the list", &entries, &part, budget, &Towers::Auto);
+            let Ok(choice) = choice else { continue };
             let mut all = choice.files.iter();
             assert!(all.all(|file| entries.contains(file)), "a file that is not in the list");
             assert!(!choice.files.is_empty(), "a choice of no file");

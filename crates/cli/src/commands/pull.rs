@@ -3,9 +3,11 @@
 use std::io::Write;
 
 use anyhow::Result;
+use pelton_hub::{FileName, Towers};
 
 use crate::{
     hub,
+    load_flags::Switch,
     output::{self, note},
 };
 
@@ -21,10 +23,27 @@ pub(crate) struct Args {
     /// Names of models
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
+    /// Download the vision tower of a GGUF model too, if it has one
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "on")]
+    pictures: Switch,
+    /// The file of the vision tower in the repository. By default it is that of type F16, or else
+    /// of Q8_0 or BF16
+    #[arg(long, value_name = "FILE")]
+    mmproj: Option<FileName>,
+}
+
+impl Args {
+    fn towers(&self) -> Towers {
+        match (&self.mmproj, self.pictures) {
+            (_, Switch::Off) => Towers::Off,
+            (Some(file), Switch::On) => Towers::Named(file.clone()),
+            (None, Switch::On) => Towers::Auto,
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let hub = hub::open()?;
+    let hub = hub::open_with(args.towers())?;
     for name in &args.names {
         let plan = hub::plan(&hub, &hub::reference(name)?)?;
         let was_there = plan.missing_bytes() == 0;

@@ -6,9 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::model::{DEPTH, Model, Place, all_in_folder, in_folder};
+use super::model::{DEPTH, Model, Place, all_in_folder, entries, in_folder, path_of};
 use crate::{
     cache::{RepositoryCache, files_below},
+    choose::{Entry, ggufs, is_tower},
     error::{Error, Result},
     name::{Part, Repository, RepositoryReference, Revision},
     settings::Settings,
@@ -82,7 +83,10 @@ pub(crate) fn remove(settings: &Settings, wanted: &RepositoryReference) -> Resul
         remove_folder(cache.locks())?;
         return Ok(Some(Removed { files, bytes }));
     }
-    let Some(model) = find(settings, wanted, None) else { return Ok(None) };
+    let Some(mut model) = find(settings, wanted, None) else { return Ok(None) };
+    if let Some(commit) = cache.commit(&wanted.revision) {
+        keep_shared_tower(&cache.snapshot(&commit), &mut model);
+    }
     let before = bytes_below(cache.folder());
     for file in &model.files {
         fs::remove_file(file).map_err(Error::io(file))?;
@@ -94,6 +98,21 @@ pub(crate) fn remove(settings: &Settings, wanted: &RepositoryReference) -> Resul
         remove_folder(cache.locks())?;
     }
     Ok(Some(Removed { files: model.files, bytes }))
+}
+
+/// Takes the vision tower out of a model's files where another model of the folder has it too.
+fn keep_shared_tower(folder: &Path, model: &mut Model) {
+    let entries = entries(folder);
+    let is_own = |entry: &Entry| model.files.contains(&path_of(folder, &entry.name));
+    let others: Vec<Entry> = entries.iter().filter(|entry| !is_own(entry)).cloned().collect();
+    if !ggufs(&others).is_empty() {
+        let towers: Vec<PathBuf> = entries
+            .iter()
+            .filter(|entry| is_tower(&entry.name))
+            .map(|entry| path_of(folder, &entry.name))
+            .collect();
+        model.files.retain(|file| *file == model.path || !towers.contains(file));
+    }
 }
 
 /// Removes the blobs to which no snapshot links. Incomplete ones stay.

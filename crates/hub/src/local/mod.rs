@@ -15,3 +15,4 @@ pub use hub::Removed;
 pub(crate) use hub::remove;
 pub(crate) use model::model;
 pub use model::{Model, Place};
+pub use ollama::projector_of_blob;

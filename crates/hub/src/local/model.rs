@@ -10,6 +10,7 @@ use crate::{
     choose::{Choice, Entry, choose, ggmls, ggufs},
     error::{Error, Result},
     name::{FileName, Part, Repository, RepositoryReference, Revision},
+    settings::Towers,
 };
 
 /// The largest depth of folders within a repository.
@@ -94,7 +95,7 @@ pub(super) fn in_folder(
     budget: Option<u64>,
 ) -> Option<Model> {
     let entries = entries(folder);
-    let choice = choose("", &entries, &wanted.part, budget).ok()?;
+    let choice = choose("", &entries, &wanted.part, budget, &Towers::Auto).ok()?;
     let name = name_of(&wanted.repository, &wanted.revision, &choice);
     Some(model(name, place, folder, &choice))
 }
@@ -112,6 +113,7 @@ pub(super) fn all_in_folder(
         let Some(main) = gguf.main().cloned() else { continue };
         let choice =
             Choice { main: Some(main.clone()), tag: gguf.tag, files: gguf.files, reason: None };
+        let choice = choice.with_tower(&entries);
         let mut found = model(name_of(repository, revision, &choice), place, folder, &choice);
         if models.iter().any(|other| other.name == found.name) {
             found.name = with_part(repository, revision, Part::File(main));
@@ -119,7 +121,7 @@ pub(super) fn all_in_folder(
         models.push(found);
     }
     if models.is_empty()
-        && let Ok(choice) = choose("", &entries, &Part::Any, None)
+        && let Ok(choice) = choose("", &entries, &Part::Any, None, &Towers::Auto)
     {
         models.push(model(name_of(repository, revision, &choice), place, folder, &choice));
     }

@@ -23,6 +23,8 @@ const HUB: &str = "hf.co";
 const MANIFEST_BYTES: u64 = 1 << 20;
 /// The layer with the weights.
 const MODEL: &str = "application/vnd.ollama.image.model";
+/// The layer with the vision tower. Newer models have it in the layer of the weights.
+const PROJECTOR: &str = "application/vnd.ollama.image.projector";
 
 #[derive(Deserialize)]
 struct Manifest {
@@ -104,18 +106,46 @@ pub(super) fn list(settings: &Settings) -> Vec<Model> {
     models
 }
 
-/// The model of a manifest, if its weights are there.
+/// The model of a manifest, if its weights are there, and its vision tower if it names one.
 fn model(root: &Path, manifest: &Path, name: String) -> Option<Model> {
+    let manifest = read(manifest)?;
+    let path = manifest.blob(root, MODEL)?;
+    let mut files = vec![path.clone()];
+    if manifest.layers.iter().any(|layer| layer.kind == PROJECTOR) {
+        files.push(manifest.blob(root, PROJECTOR)?);
+    }
+    let size = |file: &PathBuf| fs::metadata(file).map_or(0, |metadata| metadata.len());
+    let bytes = files.iter().map(size).sum();
+    let (place, unverified) = (Place::Ollama, Vec::new());
+    Some(Model { name, place, path, bytes, files, reason: None, unverified })
+}
+
+/// The file of the vision tower that Ollama keeps for the weights in `blob`.
+pub fn projector_of_blob(blob: &Path) -> Option<PathBuf> {
+    let hash = blob.file_name()?.to_str()?.strip_prefix("sha256-")?;
+    let (folder, digest) = (blob.parent()?, format!("sha256:{hash}"));
+    let root = folder.parent().filter(|_| folder.ends_with("blobs") && is_hex(hash, 64))?;
+    files_below(&root.join("manifests"), 4).into_iter().find_map(|path| {
+        let manifest = read(&path)?;
+        let is_own = |layer: &Layer| layer.kind == MODEL && layer.digest == digest;
+        manifest.layers.iter().any(is_own).then(|| manifest.blob(root, PROJECTOR))?
+    })
+}
+
+fn read(manifest: &Path) -> Option<Manifest> {
     if fs::metadata(manifest).ok()?.len() > MANIFEST_BYTES {
         return None;
     }
-    let manifest: Manifest = serde_json::from_slice(&fs::read(manifest).ok()?).ok()?;
-    let mut layers = manifest.layers.iter().filter(|layer| layer.kind == MODEL);
-    let (layer, None) = (layers.next()?, layers.next()) else { return None };
-    let hash = layer.digest.strip_prefix("sha256:").filter(|hash| is_hex(hash, 64))?;
-    let path: PathBuf = root.join("blobs").join(format!("sha256-{hash}"));
-    let metadata = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
-    let (bytes, files) = (metadata.len(), vec![path.clone()]);
-    let (place, unverified) = (Place::Ollama, Vec::new());
-    Some(Model { name, place, path, bytes, files, reason: None, unverified })
+    serde_json::from_slice(&fs::read(manifest).ok()?).ok()
+}
+
+impl Manifest {
+    /// The file of the only layer of a kind, if it is there.
+    fn blob(&self, root: &Path, kind: &str) -> Option<PathBuf> {
+        let mut layers = self.layers.iter().filter(|layer| layer.kind == kind);
+        let (layer, None) = (layers.next()?, layers.next()) else { return None };
+        let hash = layer.digest.strip_prefix("sha256:").filter(|hash| is_hex(hash, 64))?;
+        let path = root.join("blobs").join(format!("sha256-{hash}"));
+        path.is_file().then_some(path)
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, time::Duration};
 
-use pelton_hub::{Cancel, Error, Hub, Phase};
+use pelton_hub::{Cancel, Error, Hub, Phase, Towers};
 
 use crate::{
     noise, pull, reference,
@@ -75,6 +75,40 @@ fn a_directory_comes_with_its_small_files() {
     let link = fs::read_link(model.path.join("1_Pooling/config.json")).unwrap();
     assert_eq!(link.to_str().unwrap(), format!("../../../blobs/{}", git_sha1(b"[]")));
     assert_eq!(model.bytes, files[..6].iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>());
+}
+
+/// A vision tower comes with its model, and goes with the last one that has it.
+#[test]
+fn a_model_that_sees_comes_with_its_tower() {
+    let files = [
+        ("m-Q4_K_M.gguf", noise(1, 20_000)),
+        ("m-Q8_0.gguf", noise(2, 30_000)),
+        ("mmproj-BF16.gguf", noise(3, 12_000)),
+        ("mmproj-F16.gguf", noise(4, 11_000)),
+    ];
+    let server = Server::new(&files);
+    let home = tempfile::tempdir().unwrap();
+    let mut settings = settings(home.path(), &server.endpoint);
+    settings.towers = Towers::Off;
+    let blind = pull(&settings, "o/n:Q4_K_M").unwrap();
+    assert_eq!((blind.files.len(), blind.bytes), (1, 20_000));
+    settings.towers = Towers::Auto;
+    let seer = pull(&settings, "o/n:Q4_K_M").unwrap();
+    let tower = seer.path.with_file_name("mmproj-F16.gguf");
+    assert_eq!((seer.files.clone(), seer.bytes), (vec![seer.path.clone(), tower.clone()], 31_000));
+    assert_eq!(fs::read(&tower).unwrap(), files[3].1);
+    assert!(!seer.path.with_file_name("mmproj-BF16.gguf").exists());
+    let hub = Hub::new(settings.clone()).unwrap();
+    assert_eq!(hub.find(&reference("o/n:Q4_K_M"), None), Some(seer.clone()));
+    pull(&settings, "o/n:Q8_0").unwrap();
+    assert_eq!(hub.list().iter().map(|model| model.bytes).collect::<Vec<_>>(), [31_000, 41_000]);
+    assert_eq!(hub.remove(&reference("o/n:Q8_0")).unwrap().files.len(), 1);
+    assert!(tower.exists());
+    assert_eq!(hub.remove(&reference("o/n:Q4_K_M")).unwrap().files.len(), 2);
+    assert!(!tower.exists());
+    settings.towers = Towers::Named("mmproj-BF16.gguf".parse().unwrap());
+    let seer = pull(&settings, "o/n:Q8_0").unwrap();
+    assert!(seer.path.with_file_name("mmproj-BF16.gguf").exists());
 }
 
 #[test]

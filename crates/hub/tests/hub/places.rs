@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use pelton_hub::{Error, Hub, Model, Place};
+use pelton_hub::{Error, Hub, Model, Place, projector_of_blob};
 
 use crate::{
     noise, pull, reference,
@@ -108,4 +108,39 @@ fn removal_frees_what_nothing_else_uses() {
     assert!(hub.remove(&reference("o/n")).unwrap().bytes >= 50_000);
     assert_eq!(names(), [""; 0]);
     assert!(!settings.cache.join("models--o--n").exists());
+}
+
+/// Ollama's older models that see have two layers with weights.
+#[test]
+fn towers_of_ollama_are_found_by_the_manifest() {
+    let home = tempfile::tempdir().unwrap();
+    let at = |path: &str| home.path().join(".ollama/models").join(path);
+    let blob = |bytes: &[u8]| at("blobs").join(format!("sha256-{}", sha256(bytes)));
+    let layer = |kind: &str, bytes: &[u8]| {
+        let digest = format!("sha256:{}", sha256(bytes));
+        serde_json::json!({ "mediaType": format!("application/vnd.ollama.image.{kind}"), "digest": digest })
+    };
+    let manifest = |layers: &[serde_json::Value]| {
+        let manifest = serde_json::json!({ "schemaVersion": 2, "layers": layers });
+        manifest.to_string().into_bytes()
+    };
+    let library = "manifests/registry.ollama.ai/library";
+    let (text, tower) = (&b"the text"[..], &b"the tower"[..]);
+    write(
+        &at(library).join("seer/1b"),
+        &manifest(&[layer("model", text), layer("projector", tower)]),
+    );
+    write(&at(library).join("blind/1b"), &manifest(&[layer("model", b"blind")]));
+    write(&blob(text), text);
+    write(&blob(b"blind"), b"blind");
+    let hub = Hub::new(settings(home.path(), "http://127.0.0.1:1")).unwrap();
+    // a model without a part of it is no model
+    assert_eq!(hub.find(&reference("seer:1b"), None), None);
+    write(&blob(tower), tower);
+    let seer = hub.find(&reference("seer:1b"), None).unwrap();
+    assert_eq!((seer.path.clone(), seer.bytes), (blob(text), 17));
+    assert_eq!(seer.files, [blob(text), blob(tower)]);
+    assert_eq!(projector_of_blob(&seer.path), Some(blob(tower)));
+    assert_eq!(projector_of_blob(&blob(b"blind")), None);
+    assert_eq!(projector_of_blob(&at("manifests/sha256-0")), None);
 }
