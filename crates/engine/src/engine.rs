@@ -149,7 +149,7 @@ impl Engine {
     ) -> Result<Model, Error> {
         let source = source.into();
         let (path, checkpoint) = sources::text(&source)?;
-        let tower = sources::tower(&source, &path, options)?;
+        let tower = sources::tower(&source, (&path, &checkpoint), options)?;
         let model = load::load(&self.devices, checkpoint, tower, options)?;
         let device = self.device_of(model.placement());
         Ok(model.on(device))
@@ -168,7 +168,7 @@ impl Engine {
     ) -> Result<Placement, Error> {
         let source = source.into();
         let (path, checkpoint) = sources::text(&source)?;
-        let tower = sources::tower(&source, &path, options)?;
+        let tower = sources::tower(&source, (&path, &checkpoint), options)?;
         load::explain(&self.devices, &checkpoint, tower.as_ref(), options)
     }
 
@@ -235,8 +235,8 @@ impl Engine {
         }
     }
 
-    /// The plan and the sizes that a checkpoint would be loaded with. It needs the feature
-    /// `unstable`.
+    /// The plan and the sizes that a checkpoint would be loaded with, and its vision tower. It needs
+    /// the feature `unstable`.
     ///
     /// # Errors
     ///
@@ -245,9 +245,10 @@ impl Engine {
     pub fn outline(
         &self,
         checkpoint: &Checkpoint,
+        tower: Option<&crate::model::TowerOutline>,
         options: &LoadOptions,
     ) -> Result<crate::model::Outline, Error> {
-        crate::model::Outline::new(self.devices.main().as_ref(), checkpoint, options)
+        crate::model::Outline::new(self.devices.main().as_ref(), checkpoint, tower, options)
     }
 
     /// Loads a model that recognizes speech, as Whisper.

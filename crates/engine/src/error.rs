@@ -113,6 +113,22 @@ pub enum Error {
         file: PathBuf,
     },
 
+    /// The vision tower of a directory cannot be read.
+    #[error(
+        "the vision tower cannot be read, expected a sound one or the option pictures off: {0}"
+    )]
+    Tower(Box<Self>),
+
+    /// A GGUF file has its vision tower among the tensors of the text.
+    #[error(
+        "{file}: the vision tower is in the file of the text, as Ollama writes it, expected it in an mmproj \
+         file or the option pictures off"
+    )]
+    TowerInText {
+        /// The file.
+        file: String,
+    },
+
     /// A load option is out of its range.
     #[error("load option '{option}' is {found}, expected {expected}")]
     Option {

@@ -94,7 +94,7 @@ pub use speech::{SpeechModel, SpeechOptions};
 #[cfg(feature = "unstable")]
 pub use self::{
     built_in::{built_in, built_in_speech, built_in_vision},
-    model::{BucketFile, Outline},
+    model::{BucketFile, Outline, TowerOutline},
     session::Session,
 };
 #[cfg(feature = "unstable")]

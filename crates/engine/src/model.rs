@@ -12,6 +12,7 @@ mod loras;
 mod outline;
 mod rerank;
 mod summary;
+mod tower_outline;
 mod value_plans;
 mod value_requests;
 mod vocabulary;
@@ -48,6 +49,7 @@ pub use effort::BucketFile;
 use loras::Loras;
 pub use outline::Outline;
 pub use summary::Summary;
+pub use tower_outline::TowerOutline;
 
 /// A model that is ready to answer requests. Clones are handles of the same model.
 ///

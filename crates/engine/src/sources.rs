@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pelton_weights::{Checkpoint, Problem};
+use pelton_weights::{Checkpoint, Problem, Source};
 
 use crate::{
     api::{LoadOptions, ModelSource},
@@ -20,15 +20,16 @@ pub(crate) fn text(source: &ModelSource) -> Result<(PathBuf, Checkpoint), Error>
     }
 }
 
-/// The vision tower of a model of text, whose file or directory is at `path`.
+/// The vision tower of the model `text`, whose file or directory is at `path`.
 ///
 /// # Errors
 ///
-/// If the options name a file that has none or is not whole, or if there are two towers. Another
-/// tower that the options do not name and that cannot be read is left out.
+/// If the options name a file that has none or is not whole, or if there are two towers. Also if
+/// the tower of a directory, or one in the file of the text, cannot be read. A file next to the
+/// text's that cannot be read is left out.
 pub(crate) fn tower(
     source: &ModelSource,
-    path: &Path,
+    (path, text): (&Path, &Checkpoint),
     options: &LoadOptions,
 ) -> Result<Option<OpenTower>, Error> {
     if !options.pictures {
@@ -45,14 +46,22 @@ pub(crate) fn tower(
     if !path.exists() {
         return Ok(None);
     }
-    let open = || match Checkpoint::open_tower(path)? {
+    let open = |path: &Path| match Checkpoint::open_tower(path)? {
         Some(tower) => vision::open(tower, options).map(Some),
         None => Ok(None),
     };
-    match open() {
+    let found = match projector_of_blob(path) {
+        Some(file) => open(&file),
+        None => open(path),
+    };
+    match found {
+        Ok(None) if text.tensors().any(|tensor| tensor.name.starts_with("v.")) => {
+            Err(Error::TowerInText { file: text.name().to_owned() })
+        }
         Err(Error::Weights(error)) if matches!(error.problem(), Problem::SeveralTowers { .. }) => {
             Err(error.into())
         }
+        Err(error) if text.source() == Source::HuggingFace => Err(Error::Tower(Box::new(error))),
         // the model answers texts all the same
         Err(error) => {
             tracing::warn!(%error, "pictures cannot be read");
@@ -60,6 +69,17 @@ pub(crate) fn tower(
         }
         found => found,
     }
+}
+
+/// The file of the tower that belongs to a file of weights in Ollama's folders.
+#[cfg(feature = "hub")]
+fn projector_of_blob(path: &Path) -> Option<PathBuf> {
+    pelton_hub::projector_of_blob(path)
+}
+
+#[cfg(not(feature = "hub"))]
+fn projector_of_blob(_: &Path) -> Option<PathBuf> {
+    None
 }
 
 /// The checkpoint of a model of speech.

@@ -29,7 +29,9 @@ impl Error {
             | Self::Draft { .. }
             | Self::PictureMark { .. }
             | Self::TowerWidth { .. }
-            | Self::NoTower { .. } => ErrorKind::InvalidModel,
+            | Self::NoTower { .. }
+            | Self::TowerInText { .. } => ErrorKind::InvalidModel,
+            Self::Tower(error) => error.kind(),
             Self::NoChatTemplate { .. }
             | Self::NoVision
             | Self::NoVocabulary { .. }

@@ -3,7 +3,7 @@
 use pelton_graph::{Backend, BuildOptions, Limits, Needs, Plan};
 use pelton_weights::Checkpoint;
 
-use super::value_plans;
+use super::{TowerOutline, value_plans};
 use crate::{Error, api::LoadOptions, kv};
 
 /// The plan and the sizes that a model would be loaded with, whatever memory is free. It needs
@@ -17,16 +17,20 @@ pub struct Outline {
     pub limits: Limits,
     /// The memory that the device allocates, and the part of the file that stays mapped.
     pub needs: Needs,
+    /// Bytes of the vision tower on the device.
+    pub tower: u64,
 }
 
 impl Outline {
     pub(crate) fn new(
         backend: &dyn Backend,
         checkpoint: &Checkpoint,
+        tower: Option<&TowerOutline>,
         options: &LoadOptions,
     ) -> Result<Self, Error> {
+        let open = tower.map(|tower| &tower.open);
         let build = BuildOptions {
-            pictures: None,
+            pictures: open.map(|tower| tower.rows_of(checkpoint)).transpose()?,
             context: kv::wanted_context(options),
             pooling: options.pooling.map(value_plans::pooling_type),
             hidden: false,
@@ -45,6 +49,7 @@ impl Outline {
             )?
         };
         let needs = backend.needs(&plan, &limits)?;
-        Ok(Self { plan, limits, needs })
+        let tower = open.map_or(Ok(0), |tower| tower.needs(backend))?;
+        Ok(Self { plan, limits, needs, tower })
     }
 }

@@ -2,9 +2,7 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use pelton_graph::{
-    Executable, Hidden, Pass, Phase, TableEdit, TowerInput, VisionTower, pages_for,
-};
+use pelton_graph::{Executable, TableEdit, TowerInput, VisionTower, pages_for};
 use pelton_weights::Checkpoint;
 
 use super::{
@@ -117,13 +115,6 @@ fn run(
     input: &TowerInput,
     tables: &[TableEdit<'_>],
 ) -> Result<Vec<f32>, Error> {
-    let pass = Pass {
-        tables,
-        places: &input.places,
-        hidden: Hidden::Given(&input.hidden),
-        keeps_hidden: true,
-        ..Pass::new(Phase::Prompt, &input.rows, &[])
-    };
-    let ticket = runner.submit(&pass)?;
+    let ticket = runner.submit(&input.pass(tables))?;
     Ok(runner.take(ticket)?.hidden.to_vec())
 }

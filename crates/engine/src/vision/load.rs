@@ -46,6 +46,19 @@ pub(crate) fn open(checkpoint: Checkpoint, options: &LoadOptions) -> Result<Open
 }
 
 impl OpenTower {
+    /// The most embeddings of a picture.
+    pub(crate) fn tokens(&self) -> usize {
+        self.tokens
+    }
+
+    pub(crate) fn tower(&self) -> &VisionTower {
+        &self.tower
+    }
+
+    pub(crate) fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
     /// The embeddings that rows of the text model have of pictures.
     ///
     /// # Errors

@@ -11,6 +11,9 @@ use crate::{
     Strided, StridedCopy, WeightId, arch::Architecture, plan::SCALED,
 };
 
+/// Starts of the names of towers' tensors, which Ollama writes into the file of the text.
+const TOWERS: &[&str] = &["v.", "a.", "mm."];
+
 /// A plan under construction.
 pub(super) struct Builder<'a> {
     pub(super) arch: &'static Architecture,
@@ -58,7 +61,8 @@ impl<'a> Builder<'a> {
     }
 
     pub(super) fn finish(mut self) -> Result<Plan, Error> {
-        self.tensors.refuse_unused(self.arch.name, self.sizes.layers, self.arch.unused)?;
+        let unused = [self.arch.unused, TOWERS].concat();
+        self.tensors.refuse_unused(self.arch.name, self.sizes.layers, &unused)?;
         self.plan.weights = self.tensors.weights;
         Ok(self.plan)
     }
@@ -95,13 +99,7 @@ impl<'a> Builder<'a> {
     }
 
     fn buffer_of(&mut self, name: &'static str, width: usize, rows: Rows) -> BufferId {
-        let buffer = Buffer { name, width, rows };
-        let buffers = &mut self.plan.buffers;
-        let known = buffers.iter().position(|known| *known == buffer);
-        BufferId(known.unwrap_or_else(|| {
-            buffers.push(buffer);
-            buffers.len() - 1
-        }))
+        known_or_new(&mut self.plan.buffers, Buffer { name, width, rows })
     }
 
     /// The residual stream `[hidden]`.
@@ -151,7 +149,7 @@ impl<'a> Builder<'a> {
 
     /// A root-mean-square norm without factors.
     pub(super) fn bare_norm(&self) -> Norm {
-        Norm { kind: NormKind::Rms, weight: None, bias: None, eps: self.sizes.eps }
+        bare_norm(self.sizes.eps)
     }
 
     /// The linear `part` of the current layer, from `x` to a buffer of this name.
@@ -192,6 +190,20 @@ impl<'a> Builder<'a> {
         self.step(Op::Linear(linear), &[input], &[y]);
         Ok(())
     }
+}
+
+/// The buffer that equals another one, or else a new one.
+pub(super) fn known_or_new(buffers: &mut Vec<Buffer>, buffer: Buffer) -> BufferId {
+    let known = buffers.iter().position(|known| *known == buffer);
+    BufferId(known.unwrap_or_else(|| {
+        buffers.push(buffer);
+        buffers.len() - 1
+    }))
+}
+
+/// A root-mean-square norm without factors; `eps` is added under its root.
+pub(super) fn bare_norm(eps: f32) -> Norm {
+    Norm { kind: NormKind::Rms, weight: None, bias: None, eps }
 }
 
 /// The dimensions that a printed plan shows, of the first layer with attention.

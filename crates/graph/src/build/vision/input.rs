@@ -6,7 +6,7 @@ use super::family::{Join, Places};
 use super::places::patches;
 use super::plans::VisionTower;
 use super::windows::Windows;
-use crate::{Error, Input, Place, Row};
+use crate::{Error, Hidden, Input, Pass, Phase, Place, Row, TableEdit};
 
 /// The rows of a pass, and the values of the buffers of its plan's entry.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,21 @@ pub struct TowerInput {
     pub places: Vec<Place>,
     /// [`Pass::hidden`](crate::Pass::hidden) of the host.
     pub hidden: Vec<f32>,
+}
+
+impl TowerInput {
+    /// The pass, which keeps its hidden states. `tables` has the pages of slot 0, if the plan reads
+    /// any.
+    #[must_use]
+    pub fn pass<'a>(&'a self, tables: &'a [TableEdit<'a>]) -> Pass<'a> {
+        Pass {
+            tables,
+            places: &self.places,
+            hidden: Hidden::Given(&self.hidden),
+            keeps_hidden: true,
+            ..Pass::new(Phase::Prompt, &self.rows, &[])
+        }
+    }
 }
 
 impl VisionTower {
@@ -35,8 +50,7 @@ impl VisionTower {
     /// The tower's pass over a picture with these values of patches `[patches, values]`, in the
     /// order of `pelton_image::Prepared`. `checkpoint` is the tower's.
     ///
-    /// The pass is one of [`Phase::Prompt`](crate::Phase::Prompt) without wants that keeps its
-    /// hidden states. The page table of slot 0 has pages for all rows.
+    /// The page table of slot 0 has pages for all rows.
     ///
     /// # Errors
     ///
@@ -77,7 +91,7 @@ impl VisionTower {
     }
 
     /// The projector's pass after the tower's, whose kept states are
-    /// [`Outputs::hidden`](crate::Outputs::hidden). It keeps its hidden states too.
+    /// [`Outputs::hidden`](crate::Outputs::hidden).
     ///
     /// # Errors
     ///

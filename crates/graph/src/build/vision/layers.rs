@@ -1,5 +1,6 @@
 //! The steps of a tower: patches, then layers of attention over all patches of a picture.
 
+use super::super::builder::bare_norm;
 use super::super::tensors::Tensors;
 use super::family::{Family, Places, Rotation};
 use super::sizes::Sizes;
@@ -135,7 +136,7 @@ impl Steps<'_, '_> {
             self.head_norm(sizes, &format!("{block}.{part}"), y)?;
         }
         if of.gemma_attention {
-            let norm = self.bare_norm();
+            let norm = bare_norm(self.eps);
             self.in_place(Op::HeadNorm { norm, heads: sizes.heads }, v);
         }
         if of.rotation.is_some() {

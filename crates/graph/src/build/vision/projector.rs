@@ -1,5 +1,6 @@
 //! The steps of a projector: from folded or pooled states to embeddings of the text model.
 
+use super::super::builder::bare_norm;
 use super::super::tensors::Tensors;
 use super::family::{Family, Join, Layer};
 use super::sizes::Sizes;
@@ -47,7 +48,7 @@ impl Steps<'_, '_> {
                 }
                 Layer::BareNorm => {
                     let normed = self.buffer("normed", self.width(x));
-                    let norm = self.bare_norm();
+                    let norm = bare_norm(self.eps);
                     self.step(Op::Norm(norm), &[x], &[normed]);
                     x = normed;
                 }

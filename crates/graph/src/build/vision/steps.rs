@@ -1,9 +1,10 @@
 //! A plan of a tower or its projector under construction.
 
+use super::super::builder::known_or_new;
 use super::super::tensors::Tensors;
 use super::sizes::Sizes;
 use crate::{
-    Buffer, BufferId, Error, Linear, Norm, NormKind, Op, OutputKind, Part, Plan, Rows, Shape, Step,
+    Buffer, BufferId, Error, Linear, NormKind, Op, OutputKind, Part, Plan, Rows, Shape, Step,
     Strided, StridedCopy,
 };
 
@@ -69,13 +70,7 @@ impl<'t, 'a> Steps<'t, 'a> {
     }
 
     pub(super) fn buffer(&mut self, name: &'static str, width: usize) -> BufferId {
-        let buffer = Buffer { name, width, rows: Rows::All };
-        let buffers = &mut self.plan.buffers;
-        let known = buffers.iter().position(|known| *known == buffer);
-        BufferId(known.unwrap_or_else(|| {
-            buffers.push(buffer);
-            buffers.len() - 1
-        }))
+        known_or_new(&mut self.plan.buffers, Buffer { name, width, rows: Rows::All })
     }
 
     /// A buffer of its own, whatever others are called.
@@ -119,11 +114,6 @@ impl<'t, 'a> Steps<'t, 'a> {
         let y = self.buffer(to, self.width(x));
         self.step(Op::Norm(norm), &[x], &[y]);
         Ok(y)
-    }
-
-    /// A root-mean-square norm without factors.
-    pub(super) fn bare_norm(&self) -> Norm {
-        Norm { kind: NormKind::Rms, weight: None, bias: None, eps: self.eps }
     }
 
     /// The linear with the tensors `name`, of `x` to a buffer of this name.
