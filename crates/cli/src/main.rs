@@ -33,6 +33,7 @@ mod scores;
 mod speculate;
 mod templates;
 mod thinking;
+mod tower;
 
 use std::{env, ffi::OsString, process::ExitCode};
 

@@ -13,12 +13,13 @@ use pelton::{
     weights::{Conversion, DType, Lora},
 };
 
-use super::quantize::{WriteArgs, write};
+use super::quantize::{WriteArgs, Written, tower_path, write};
 use crate::{
     interrupt::{self, Interrupt},
     model,
     new_file::NewFile,
     output::note,
+    tower,
 };
 
 #[derive(clap::Args)]
@@ -88,7 +89,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         bail!("{} is no LoRA adapter of PEFT, expected --base with one only", args.model);
     }
     let checkpoint = model::open(&args.model)?;
-    if !has_tokenizer(&checkpoint) {
+    if !has_tokenizer(&checkpoint) && !tower::is_alone(&checkpoint) {
         note!(
             "warning: {} has no tokenizer.json, so the file has no tokenizer: it takes token ids, and no text",
             args.model
@@ -96,7 +97,16 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     }
     let conversion = Conversion::convert(&checkpoint, args.to.dtype())?;
     let template = "converting {bar:32} {bytes} of {total_bytes}, {eta} left";
-    write(template, conversion, &output, &args.write, &checkpoint)
+    let seeing = match args.write.tower_of(&checkpoint)? {
+        Some(tower) => Some((tower, tower_path(&output)?)),
+        None => None,
+    };
+    let mut files = vec![Written { conversion, path: output, model: &checkpoint }];
+    if let Some((tower, path)) = &seeing {
+        let conversion = Conversion::convert(tower, args.to.dtype())?;
+        files.push(Written { conversion, path: path.clone(), model: tower });
+    }
+    write(template, files, &args.write)
 }
 
 fn has_tokenizer(checkpoint: &Checkpoint) -> bool {

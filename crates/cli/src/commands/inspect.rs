@@ -17,6 +17,7 @@ use crate::{
     fit::FitArgs,
     hints, hub, model,
     output::{self, WithHint, note},
+    tower::Tower,
 };
 use speech::Speech;
 
@@ -65,7 +66,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
     if args.placement {
         return print_placement(&args);
     }
-    let checkpoint = model::open(&args.file)?;
+    let file = hub::local(&args.file, Device::Auto)?;
+    let checkpoint = model::open(&file)?;
     if args.template {
         let Some(template) = checkpoint.metadata().opt_string(TEMPLATE)? else {
             bail!("{} has no chat template; --chat-template NAME gives one to a chat", args.file);
@@ -81,9 +83,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
         ),
         false => None,
     };
+    let tower = Tower::of(&file, &checkpoint);
     match args.json {
-        true => print_json(&checkpoint, args.tensors, plan.as_ref()),
-        false => print_text(&checkpoint, args.tensors, plan.as_ref()),
+        true => print_json(&checkpoint, &tower, args.tensors, plan.as_ref()),
+        false => print_text(&checkpoint, &tower, args.tensors, plan.as_ref()),
     }
 }
 
@@ -152,7 +155,12 @@ fn predicted(prediction: &Prediction) -> serde_json::Value {
     })
 }
 
-fn print_text(checkpoint: &Checkpoint, tensors: bool, plan: Option<&Plan>) -> Result<()> {
+fn print_text(
+    checkpoint: &Checkpoint,
+    tower: &Tower,
+    tensors: bool,
+    plan: Option<&Plan>,
+) -> Result<()> {
     let mut out = output::stdout();
     let summary = Summary::of(checkpoint);
     writeln!(
@@ -166,6 +174,9 @@ fn print_text(checkpoint: &Checkpoint, tensors: bool, plan: Option<&Plan>) -> Re
     )?;
     if let Some(speech) = Speech::of(checkpoint)? {
         writeln!(out, "{speech}")?;
+    }
+    if let Some(tower) = tower.line() {
+        writeln!(out, "pictures: {}", line(&tower))?;
     }
     writeln!(out, "\nmetadata")?;
     for (key, value) in checkpoint.metadata().iter() {
@@ -191,7 +202,12 @@ fn print_text(checkpoint: &Checkpoint, tensors: bool, plan: Option<&Plan>) -> Re
     Ok(())
 }
 
-fn print_json(checkpoint: &Checkpoint, tensors: bool, plan: Option<&Plan>) -> Result<()> {
+fn print_json(
+    checkpoint: &Checkpoint,
+    tower: &Tower,
+    tensors: bool,
+    plan: Option<&Plan>,
+) -> Result<()> {
     let summary = Summary::of(checkpoint);
     let metadata: serde_json::Map<_, _> =
         checkpoint.metadata().iter().map(|(key, value)| (key.to_owned(), to_json(value))).collect();
@@ -205,6 +221,7 @@ fn print_json(checkpoint: &Checkpoint, tensors: bool, plan: Option<&Plan>) -> Re
     if let Some(speech) = Speech::of(checkpoint)? {
         object["speech"] = speech.to_json();
     }
+    object["tower"] = tower.to_json();
     if tensors {
         object["tensors"] = checkpoint
             .tensors()

@@ -6,20 +6,21 @@ use std::{
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::ExitCode,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Result, bail};
 use pelton::{
     Checkpoint,
-    weights::{Conversion, DType, Importance, Quantize},
+    weights::{Conversion, DType, Importance, Quantize, Source},
 };
 
 use crate::{
     interrupt::{self, Interrupt},
+    load_flags::Switch,
     model,
     new_file::NewFile,
-    output::{self, note},
+    output::{self, Hint, note},
     progress::Progress,
 };
 
@@ -61,6 +62,22 @@ pub(super) struct WriteArgs {
     /// Threads that encode; by default all cores
     #[arg(short = 't', long, value_name = "N")]
     threads: Option<NonZeroUsize>,
+    /// Write the vision tower of a directory too, as mmproj-OUT.gguf next to OUT.gguf
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "on")]
+    pictures: Switch,
+}
+
+impl WriteArgs {
+    /// The vision tower of a directory; a GGUF file has it in a file of its own already.
+    pub(super) fn tower_of(&self, model: &Checkpoint) -> Result<Option<Checkpoint>> {
+        if self.pictures == Switch::Off || model.source() != Source::HuggingFace {
+            return Ok(None);
+        }
+        Checkpoint::open_tower_file(model.name()).map_err(|error| {
+            let hint = "`--pictures off` writes the text alone".to_owned();
+            Hint { error: error.into(), hint }.into()
+        })
+    }
 }
 
 fn type_of_tensor(text: &str) -> Result<(String, DType), String> {
@@ -123,46 +140,83 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             args.model
         );
     }
-    write(
-        "quantizing {bar:32} {bytes} of {total_bytes}, {eta} left",
-        conversion,
-        &output,
-        &args.write,
-        &checkpoint,
-    )
+    let tower = match args.write.tower_of(&checkpoint)? {
+        Some(tower) => Some((tower, tower_path(&output)?)),
+        None => None,
+    };
+    let mut files = vec![Written { conversion, path: output, model: &checkpoint }];
+    if let Some((tower, path)) = &tower {
+        // peers publish towers in these types alone
+        let to = match to {
+            Quantize::F32 | Quantize::BF16 | Quantize::Q8_0 => to,
+            _ => Quantize::F16,
+        };
+        let conversion = Conversion::quantize(tower, to, None)?;
+        files.push(Written { conversion, path: path.clone(), model: tower });
+    }
+    write("quantizing {bar:32} {bytes} of {total_bytes}, {eta} left", files, &args.write)
 }
 
-/// Writes the file of a conversion, with a bar of the model's bytes, and says what it has. After
-/// Ctrl-C there is no file.
+/// The name of the file of a tower, next to the file of the text.
+///
+/// # Errors
+///
+/// If the text goes to a device or a pipe.
+pub(super) fn tower_path(text: &Path) -> Result<PathBuf> {
+    let (Some(name), false) = (text.file_name(), text.exists() && !text.is_file()) else {
+        bail!(
+            "{} is no file, expected a name for the model and its vision tower, or --pictures off",
+            text.display()
+        );
+    };
+    Ok(text.with_file_name(format!("mmproj-{}", name.display())))
+}
+
+/// A file to write.
+pub(super) struct Written<'a> {
+    pub(super) conversion: Conversion<'a>,
+    pub(super) path: PathBuf,
+    /// The model of the conversion.
+    pub(super) model: &'a Checkpoint,
+}
+
+/// Writes files, each with a bar of its model's bytes, and says what they have. After an error or
+/// Ctrl-C there is none.
 pub(super) fn write(
     template: &'static str,
-    mut conversion: Conversion<'_>,
-    path: &Path,
+    files: Vec<Written<'_>>,
     args: &WriteArgs,
-    model: &Checkpoint,
 ) -> Result<ExitCode> {
-    if let Some(threads) = args.threads {
-        conversion = conversion.threads(threads.get());
-    }
     let stop = Interrupt::install().flag();
-    let begin = Instant::now();
-    let mut file = NewFile::create(path, args.force)?;
-    let bar = Progress::new(template, 0);
-    let out = BufWriter::with_capacity(BUFFER, file.writer(stop.clone()));
-    let written = conversion.write(out, |done, all| bar.counter().set(done, all));
-    drop(bar);
-    match written {
-        Err(_) if stop.is_set() => return Ok(ExitCode::from(interrupt::EXIT_CODE)),
-        written => drop(written?),
+    let begun = files.iter().map(|written| NewFile::create(&written.path, args.force));
+    let begun = begun.collect::<Result<Vec<_>>>()?;
+    let mut done = Vec::new();
+    for (written, mut file) in files.into_iter().zip(begun) {
+        let Written { mut conversion, path, model } = written;
+        if let Some(threads) = args.threads {
+            conversion = conversion.threads(threads.get());
+        }
+        let begin = Instant::now();
+        let bar = Progress::new(template, 0);
+        let out = BufWriter::with_capacity(BUFFER, file.writer(stop.clone()));
+        let written = conversion.write(out, |done, all| bar.counter().set(done, all));
+        drop(bar);
+        match written {
+            Err(_) if stop.is_set() => return Ok(ExitCode::from(interrupt::EXIT_CODE)),
+            written => drop(written?),
+        }
+        done.push((file, conversion, path, model, begin.elapsed()));
     }
-    let bytes = file.bytes();
-    file.finish()?;
-    say(&conversion, path, bytes, model, begin);
+    for (file, conversion, path, model, time) in done {
+        let bytes = file.bytes();
+        file.finish()?;
+        say(&conversion, &path, bytes, model, time);
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The sizes before and after, the bits of a weight, the time, and the tensors of each type.
-fn say(conversion: &Conversion<'_>, path: &Path, bytes: u64, model: &Checkpoint, begin: Instant) {
+fn say(conversion: &Conversion<'_>, path: &Path, bytes: u64, model: &Checkpoint, time: Duration) {
     let (mut values, mut types) = (0, BTreeMap::<DType, usize>::new());
     for (tensor, dtype) in conversion.tensors() {
         values += tensor.row_len() * tensor.rows();
@@ -175,7 +229,7 @@ fn say(conversion: &Conversion<'_>, path: &Path, bytes: u64, model: &Checkpoint,
         output::bytes(bytes),
         output::bytes(model.file_bytes()),
         8.0 * bytes as f64 / values.max(1) as f64,
-        begin.elapsed().as_secs_f64(),
+        time.as_secs_f64(),
         types.join(", ")
     );
 }

@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::{
     hints, hub, model, names,
     output::{self, Hint},
+    tower::Tower,
 };
 
 #[derive(clap::Args)]
@@ -62,12 +63,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let has_template = text(&checkpoint, "tokenizer.chat_template").is_some();
     let parameters: u64 =
         checkpoint.tensors().map(|tensor| (tensor.row_len() * tensor.rows()) as u64).sum();
+    let tower = Tower::of(found.path.as_deref().unwrap_or(&args.name), &checkpoint);
     let mut out = output::stdout();
     if args.json {
         let object = json!({
             "name": found.name, "place": found.place, "path": found.path, "bytes": found.bytes,
             "files": found.files, "architecture": architecture, "parameters": parameters,
-            "context": context, "chat_template": has_template,
+            "context": context, "chat_template": has_template, "tower": tower.to_json(),
         });
         writeln!(out, "{object:#}")?;
         return Ok(());
@@ -82,6 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ("parameters", Some(output::count(parameters))),
         ("context", Some(context.map_or_else(unknown, |context| format!("{context} tokens")))),
         ("chat template", Some(if has_template { "yes" } else { "no" }.to_owned())),
+        ("pictures", tower.line()),
     ];
     for (key, value) in rows.into_iter().filter_map(|(key, value)| Some((key, value?))) {
         writeln!(out, "{key:<14}{}", line(&value))?;

@@ -250,7 +250,10 @@ const CONVERT_ROWS: &[Row] = &[
         "--remote",
         "`pelton pull OWNER/NAME` downloads a model, and `pelton show` says its folder",
     ),
-    refused_flag("--mmproj", "Pelton reads text and speech: pictures and videos are not supported"),
+    refused_flag(
+        "--mmproj",
+        "`pelton convert DIR OUT.gguf` writes the vision tower too, as mmproj-OUT.gguf",
+    ),
     noted_flag("--mistral-format", "the folder shows its form"),
     noted_flag(
         "--disable-mistral-community-chat-template",

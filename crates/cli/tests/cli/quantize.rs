@@ -155,3 +155,67 @@ fn adapters() {
     assert_eq!(found, expected);
     assert_ne!(found, logits(&gguf, &[]));
 }
+
+/// A directory with a vision tower becomes two files, of which both or none are written.
+#[test]
+fn models_that_see_become_two_files() {
+    let folder = temporary("models-that-see");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir(&folder).unwrap();
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let left = || {
+        let mut names: Vec<_> =
+            fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let (directory, out, tower) = (fixture("vision/gemma3"), path("a.gguf"), path("mmproj-a.gguf"));
+    fs::write(&tower, "mine").unwrap();
+    let said = refused(&["convert", &directory, &out], 1);
+    assert!(said.contains("mmproj-a.gguf exists already"), "{said}");
+    assert_eq!(
+        (fs::read(&tower).unwrap(), left()),
+        (b"mine".to_vec(), vec!["mmproj-a.gguf".into()])
+    );
+    let said = run(&["convert", &directory, &out, "--force"]);
+    let notes = String::from_utf8(said.stderr.clone()).unwrap();
+    assert!(said.status.success(), "{notes}");
+    assert!(
+        notes.contains(&format!("{out}: ")) && notes.contains(&format!("{tower}: ")),
+        "{notes}"
+    );
+    let image = format!("{directory}/0.png");
+    let answer = |model: &str| {
+        let words = ["--image", &image, "Once upon", "--temperature", "0", "-n", "8"];
+        stdout(&run(&[&["run", "-m", model], &words[..]].concat()))
+    };
+    assert_eq!(answer(&out), answer(&directory));
+
+    // a file of a tower alone
+    stdout(&run(&["quantize", &tower, &path("b.gguf"), "f16"]));
+    stdout(&run(&["quantize", &directory, &path("c.gguf"), "q4_k_m", "--pictures", "off"]));
+    assert_eq!(left(), ["a.gguf", "b.gguf", "c.gguf", "mmproj-a.gguf"]);
+    stdout(&run(&["quantize", &directory, &path("c.gguf"), "q8_0", "--force"]));
+    assert_eq!(left(), ["a.gguf", "b.gguf", "c.gguf", "mmproj-a.gguf", "mmproj-c.gguf"]);
+
+    // towers that no file can have, and no file
+    let unknown = path("unknown");
+    fs::create_dir(&unknown).unwrap();
+    for name in ["config.json", "model.safetensors", "tokenizer.json"] {
+        fs::copy(Path::new(&directory).join(name), Path::new(&unknown).join(name)).unwrap();
+    }
+    let config = Path::new(&unknown).join("config.json");
+    let text = fs::read_to_string(&config).unwrap();
+    let said = refused(&["convert", &unknown, &path("d.gguf")], 1);
+    assert!(said.contains("lacks preprocessor_config.json"), "{said}");
+    fs::write(&config, text.replace("siglip_vision_model", "mystery")).unwrap();
+    let said = refused(&["convert", &unknown, &path("d.gguf")], 1);
+    assert!(said.contains("the vision tower 'mystery of gemma3' is not supported"), "{said}");
+    assert!(said.contains("--pictures off"), "{said}");
+    assert!(!left().contains(&"d.gguf".into()));
+    #[cfg(unix)]
+    {
+        let said = refused(&["convert", &directory, "/dev/null"], 1);
+        assert!(said.contains("/dev/null is no file"), "{said}");
+    }
+}

@@ -7,13 +7,14 @@ use std::io::Write;
 
 use anyhow::{Result, bail, ensure};
 use pelton::{
-    Engine, KvMemory, LoadOptions, Work,
+    Engine, KvMemory, LoadOptions, TowerOutline, Work,
     graph::{Needs, Plan, Rates},
 };
 use pelton_printable::line;
 use serde_json::json;
 
 use crate::{
+    hub,
     loader::Loader,
     model,
     model_budget::ModelBudget,
@@ -32,13 +33,15 @@ struct Memory {
     needs: Needs,
     /// Copies of weights in the order in which the CPU multiplies them.
     copies: u64,
+    /// The vision tower.
+    tower: u64,
     /// Bytes of the program, where it shares the memory.
     program: u64,
 }
 
 impl Memory {
     fn total(&self) -> u64 {
-        self.needs.total() + self.needs.mapped + self.copies + self.program
+        self.needs.total() + self.needs.mapped + self.copies + self.tower + self.program
     }
 
     /// The same with another number of streams.
@@ -60,12 +63,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let loader = Loader::new(&args.load);
     let engine = loader.engine()?;
-    let checkpoint = model::open(&args.model)?;
+    let file = hub::local(&args.model, args.load.device)?;
+    let checkpoint = model::open(&file)?;
     let streams = args.streams as usize;
     let mut options = LoadOptions::default().fit_context().max_concurrent(streams);
     options = loader.options(options)?;
     options.context = options.context.or(Some(CONTEXT));
-    let outline = engine.outline(&checkpoint, &options)?;
+    let tower = TowerOutline::of(model::source(&file), &options)?;
+    let outline = engine.outline(&checkpoint, tower.as_ref(), &options)?;
     let context = outline.limits.context;
     let depth = args.depth.unwrap_or(context / 2).min(context - 1);
     let rates = match stated {
@@ -78,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         false => 0,
     };
     let program = if on_cpu { PROGRAM } else { 0 };
-    let memory = Memory { needs: outline.needs, copies, program };
+    let memory = Memory { needs: outline.needs, copies, tower: outline.tower, program };
     let available = match args.memory {
         Some(KvMemory::Bytes(bytes)) => Some(bytes),
         Some(_) => bail!("--memory is no number of bytes, expected one such as 16G"),
@@ -175,6 +180,7 @@ fn print_text(
         ("their copies for the CPU", memory.copies),
         ("keys and values", caches),
         ("buffers", buffers + scratch),
+        ("the vision tower", memory.tower),
         ("the program", memory.program),
     ];
     let terms = terms.iter().filter(|(_, size)| *size > 0);
@@ -208,7 +214,8 @@ fn print_json(
         "streams": figures.streams, "context": figures.context, "depth": figures.depth,
         "memory": {
             "weights": memory.needs.weights, "mapped": memory.needs.mapped, "copies": memory.copies, "caches": memory.needs.caches,
-            "buffers": memory.needs.buffers, "scratch": memory.needs.scratch, "program": memory.program,
+            "buffers": memory.needs.buffers, "scratch": memory.needs.scratch, "tower": memory.tower,
+            "program": memory.program,
             "total": memory.total(), "available": available,
         },
         "rates": {
