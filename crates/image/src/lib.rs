@@ -10,6 +10,7 @@
 mod decode;
 mod error;
 mod limits;
+mod parallel;
 mod picture;
 mod preprocess;
 mod resize;

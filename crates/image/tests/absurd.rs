@@ -80,6 +80,23 @@ fn sizes_beyond_limits_are_refused_by_the_header() {
     assert!(refusal(&bmp, "bmp").contains("2147483647 x 2147483648"));
 }
 
+/// A decoder gives up in the middle of a picture whose colours are finer than its brightness.
+#[test]
+fn samples_that_no_program_writes_are_refused_by_the_header() {
+    let scans = [scan(&[1, 2, 3], [0, 63, 0], &[0x55; 300])];
+    let cases = [
+        ([0x14, 0x21, 0x12], "component 2 of its frame has 2 x 1 samples"),
+        ([0x11, 0x11, 0x12], "component 3 of its frame has 1 x 2 samples"),
+        ([0x31, 0x11, 0x11], "component 1 of its frame has 3 x 1 samples"),
+        ([0x22, 0x10, 0x11], "component 2 of its frame has 1 x 0 samples"),
+        ([0x51, 0x11, 0x11], "component 1 of its frame has 5 x 1 samples"),
+    ];
+    for (sampling, expected) in cases {
+        let text = refusal(&jpeg_of(0xc0, 300, 200, sampling, &scans), "samples");
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
 #[test]
 fn counts_beyond_limits_are_refused_by_the_header() {
     let many = vec![scan(&[1], [1, 63, 0], &[0]); 1_500_000];

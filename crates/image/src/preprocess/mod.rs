@@ -173,7 +173,8 @@ impl Preprocessor {
             let from = base.as_ref().unwrap_or(picture);
             base = Some(self.resized(from, *size, job)?);
         }
-        let mut pixels = Vec::with_capacity(count);
+        let mut pixels = vec![0.0; count];
+        let mut rest = pixels.as_mut_slice();
         for (view, grid) in plan.views.iter().zip(&grids) {
             let from = base.as_ref().filter(|_| view.is_of_base).unwrap_or(picture);
             let whole = Area { x: 0, y: 0, size: view.size };
@@ -188,8 +189,10 @@ impl Preprocessor {
             };
             let from = resized.as_ref().unwrap_or(from);
             job.check()?;
-            let values = &self.values;
-            patches::append(from, area, *grid, self.tower, self.channels, values, &mut pixels);
+            let (own, others) = rest.split_at_mut(grid.patches() * width);
+            let to = (*grid, self.tower);
+            patches::fill(from, area, to, self.channels, &self.values, own)?;
+            rest = others;
         }
         Ok(Prepared { pixels, width, grids, tiles: plan.tiles, tokens: plan.tokens() })
     }

@@ -8,7 +8,7 @@ mod weights;
 
 pub use filter::Filter;
 
-use crate::{ImageError, Job, Picture};
+use crate::{ImageError, Job, Picture, parallel};
 use weights::{BITS, Weights};
 
 /// Half of the last place of a result.
@@ -66,26 +66,34 @@ fn horizontal(
     job: &Job<'_>,
 ) -> Result<Picture, ImageError> {
     let weights = Weights::new(filter, picture.width(), width);
-    let mut rgb = vec![0; width as usize * picture.height() as usize * 3];
-    for (y, out) in (0..picture.height()).zip(rgb.chunks_exact_mut(width as usize * 3)) {
-        if (y as usize).is_multiple_of(ROWS) {
-            job.check()?;
+    let length = width as usize * 3;
+    let mut rgb = vec![0; length * picture.height() as usize];
+    parallel::fill(&mut rgb, length, |first, part| {
+        for (y, out) in (first..).zip(part.chunks_exact_mut(length)) {
+            if y.is_multiple_of(ROWS) {
+                job.check()?;
+            }
+            narrow(picture.row(y as u32), &weights, out);
         }
-        let row = picture.row(y);
-        for (x, pixel) in out.chunks_exact_mut(3).enumerate() {
-            let (first, weights) = weights.of(x);
-            let mut sums = [HALF; 3];
-            for (weight, pixel) in weights.iter().zip(row[first * 3..].chunks_exact(3)) {
-                for (sum, value) in sums.iter_mut().zip(pixel) {
-                    *sum += weight * i32::from(*value);
-                }
+        Ok(())
+    })?;
+    Ok(Picture::of(width, picture.height(), rgb))
+}
+
+/// A row of another width.
+fn narrow(row: &[u8], weights: &Weights, out: &mut [u8]) {
+    for (x, pixel) in out.chunks_exact_mut(3).enumerate() {
+        let (first, weights) = weights.of(x);
+        let mut sums = [HALF; 3];
+        for (weight, pixel) in weights.iter().zip(row[first * 3..].chunks_exact(3)) {
+            for (sum, value) in sums.iter_mut().zip(pixel) {
+                *sum += weight * i32::from(*value);
             }
-            for (value, sum) in pixel.iter_mut().zip(sums) {
-                *value = byte(sum);
-            }
+        }
+        for (value, sum) in pixel.iter_mut().zip(sums) {
+            *value = byte(sum);
         }
     }
-    Ok(Picture::of(width, picture.height(), rgb))
 }
 
 fn vertical(
@@ -97,35 +105,42 @@ fn vertical(
     let weights = Weights::new(filter, picture.height(), height);
     let length = picture.width() as usize * 3;
     let mut rgb = vec![0; length * height as usize];
-    for (y, out) in rgb.chunks_exact_mut(length).enumerate() {
-        if y.is_multiple_of(ROWS) {
-            job.check()?;
-        }
-        let (first, weights) = weights.of(y);
-        let rows = &picture.rgb()[first * length..];
-        let mut blocks = out.chunks_exact_mut(LANES);
-        let mut at = 0;
-        for block in &mut blocks {
-            let mut sums = [HALF; LANES];
-            for (weight, row) in weights.iter().zip(rows.chunks_exact(length)) {
-                let values = &row[at..][..LANES];
-                for (sum, value) in sums.iter_mut().zip(values) {
-                    *sum += weight * i32::from(*value);
-                }
+    parallel::fill(&mut rgb, length, |begin, part| {
+        for (y, out) in (begin..).zip(part.chunks_exact_mut(length)) {
+            if y.is_multiple_of(ROWS) {
+                job.check()?;
             }
-            for (value, sum) in block.iter_mut().zip(sums) {
-                *value = byte(sum);
-            }
-            at += LANES;
+            let (first, weights) = weights.of(y);
+            blend(&picture.rgb()[first * length..], length, weights, out);
         }
-        for value in blocks.into_remainder() {
-            let column = rows.iter().skip(at).step_by(length);
-            let products = weights.iter().zip(column).map(|(weight, v)| weight * i32::from(*v));
-            *value = byte(HALF + products.sum::<i32>());
-            at += 1;
-        }
-    }
+        Ok(())
+    })?;
     Ok(Picture::of(picture.width(), height, rgb))
+}
+
+/// The weighted sum of the first of some rows of `length` values.
+fn blend(rows: &[u8], length: usize, weights: &[i32], out: &mut [u8]) {
+    let mut blocks = out.chunks_exact_mut(LANES);
+    let mut at = 0;
+    for block in &mut blocks {
+        let mut sums = [HALF; LANES];
+        for (weight, row) in weights.iter().zip(rows.chunks_exact(length)) {
+            let values = &row[at..][..LANES];
+            for (sum, value) in sums.iter_mut().zip(values) {
+                *sum += weight * i32::from(*value);
+            }
+        }
+        for (value, sum) in block.iter_mut().zip(sums) {
+            *value = byte(sum);
+        }
+        at += LANES;
+    }
+    for value in blocks.into_remainder() {
+        let column = rows.iter().skip(at).step_by(length);
+        let products = weights.iter().zip(column).map(|(weight, v)| weight * i32::from(*v));
+        *value = byte(HALF + products.sum::<i32>());
+        at += 1;
+    }
 }
 
 /// A sum as a byte: the shift is arithmetic, and what is beyond a byte is clipped.

@@ -46,7 +46,9 @@ pub(super) fn read(bytes: &[u8], job: &Job<'_>) -> Result<Header, ImageError> {
         match marker {
             0xc0..=0xc2 if frame.is_none() => {
                 let (height, width) = (bytes.u16_be(at + 3)?, bytes.u16_be(at + 5)?);
-                frame = Some((u32::from(width), u32::from(height), bytes.byte(at + 7)?));
+                let components = bytes.byte(at + 7)?;
+                check_samples(&bytes, at + 8, components, job)?;
+                frame = Some((u32::from(width), u32::from(height), components));
             }
             0xc0..=0xc2 => return Err(job.malformed("it has two frames")),
             0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => {
@@ -74,6 +76,32 @@ pub(super) fn read(bytes: &[u8], job: &Job<'_>) -> Result<Header, ImageError> {
     // a file of several scans keeps all coefficients, in two bytes each
     let kept = if scans > 1 { 2 * u64::from(components) } else { 0 };
     Ok(Header { width, height, bytes_per_pixel: 4 + kept })
+}
+
+/// Checks the samples of each component of a frame in a block of pixels, across and down. The
+/// standard allows 1 to 4 of any component. Cameras and programs write those that double or
+/// quadruple the colour of the first component, and decoders are proven on these alone.
+fn check_samples(
+    bytes: &Bytes<'_>,
+    at: usize,
+    components: u8,
+    job: &Job<'_>,
+) -> Result<(), ImageError> {
+    let mut first = None;
+    for component in 0..usize::from(components) {
+        let samples = bytes.byte(at + 3 * component + 1)?;
+        let sides = [samples >> 4, samples & 15];
+        let most = *first.get_or_insert(sides);
+        let fits = |(side, most): (u8, u8)| matches!(side, 1 | 2 | 4) && side <= most;
+        if !sides.into_iter().zip(most).all(fits) {
+            let [across, down] = sides;
+            return Err(job.malformed(format!(
+                "component {} of its frame has {across} x {down} samples, expected 1, 2 or 4 a side, and at most those of the first",
+                component + 1
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The place of the marker that ends the entropy-coded data which begins at a place.
