@@ -104,7 +104,8 @@ impl Pass<'_> {
     }
 
     /// Checks the rows of another pass whose hidden states the pass begins with. The pass before
-    /// had `before` rows, and the newest of the partner `partner`; `None` without a partner.
+    /// had `before` rows, and the newest of the partner `partner`, or as many groups of rows as its
+    /// rows make; `None` without a partner.
     ///
     /// # Errors
     ///
@@ -138,8 +139,13 @@ impl Pass<'_> {
                 "{found} {what} of hidden states, expected {expected} for {rows} rows"
             ));
         }
-        if !matches!(self.hidden, Hidden::Given(_)) && (given.is_empty() || given != kept) {
-            return refuse("hidden states of another pass, expected a head".to_owned());
+        if matches!(self.hidden, Hidden::Before(_)) && (given.is_empty() || given != kept) {
+            return refuse("hidden states of the pass before, expected a head".to_owned());
+        }
+        if matches!(self.hidden, Hidden::Partner(_)) && given.is_empty() {
+            return refuse(
+                "hidden states of a partner, expected a plan that begins with some".to_owned(),
+            );
         }
         if self.repeat > 1 && !given.is_empty() && given != kept {
             return refuse("repeat above 1, expected a single one of a part of a model".to_owned());

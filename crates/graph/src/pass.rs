@@ -65,8 +65,10 @@ pub enum Hidden<'a> {
     /// before: for each row the index of a row of that pass.
     Before(&'a [u32]),
     /// Those of the exit of the [partner](crate::Executable::pair) after the pass of it that was
-    /// submitted last: for each row the index of a row of that pass. A backend may refuse those of
-    /// a pass of few rows that is not taken yet, because it may have to run again.
+    /// submitted last: for each row the index of a row of that pass. Where the buffers of the entry
+    /// are `n` times as wide as those of the exit, a row is `n` neighbouring rows of that pass, and
+    /// its index counts such groups. A backend may refuse those of a pass of few rows that is not
+    /// taken yet, because it may have to run again.
     Partner(&'a [u32]),
 }
 

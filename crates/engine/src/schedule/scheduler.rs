@@ -120,6 +120,10 @@ impl Scheduler {
         while self.has_room() {
             self.end_cancelled();
             self.start_queued();
+            // results that are on their way do not wait for a tower
+            if self.looks() && !self.passes.is_empty() {
+                break;
+            }
             let looked = self.look();
             match self.plan() {
                 Some(pass) => self.submit(pass),

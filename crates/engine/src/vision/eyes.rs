@@ -2,7 +2,7 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use pelton_graph::{Executable, TableEdit, TowerInput, VisionTower, pages_for};
+use pelton_graph::{Executable, Hidden, Pass, Phase, TableEdit, VisionTower, pages_for};
 use pelton_weights::Checkpoint;
 
 use super::{
@@ -21,6 +21,8 @@ pub(crate) struct Eyes {
     checkpoint: Arc<Checkpoint>,
     tower: Runner,
     projector: Runner,
+    /// Whether the projector's passes can read the states of the tower's.
+    are_paired: bool,
     /// The pages of the tower's only slot.
     pages: Vec<u32>,
     newest: Newest,
@@ -38,9 +40,12 @@ impl Eyes {
         rows: usize,
     ) -> Self {
         let runner = |executable| Runner::new(executable, checkpoint.files());
+        let (mut tower, mut projector) = (runner(tower), runner(projector));
+        let are_paired = projector.pair(&mut tower);
         Self {
-            tower: runner(tower),
-            projector: runner(projector),
+            tower,
+            projector,
+            are_paired,
             of,
             pages: (0..pages_for(rows) as u32).collect(),
             newest: Newest::new(KEPT),
@@ -79,13 +84,17 @@ impl Eyes {
             None => (Vec::new(), 0),
         };
         if next < seen.prepared.grids.len() {
-            embeddings.extend(self.embeddings(seen, next)?);
+            let new = self.embeddings(seen, next)?;
+            match embeddings.is_empty() {
+                true => embeddings = new,
+                false => embeddings.extend(new),
+            }
         }
         if next + 1 < seen.prepared.grids.len() {
             self.begun = Some((seen.key, embeddings, next + 1));
             return Ok(ControlFlow::Continue(()));
         }
-        let embeddings: Arc<[f32]> = embeddings.into();
+        let embeddings = Arc::new(embeddings);
         self.newest.keep(seen.key, &embeddings);
         shown.embeddings = Some(embeddings);
         Ok(ControlFlow::Break(()))
@@ -102,19 +111,28 @@ impl Eyes {
         let used = &self.pages[..pages_for(input.rows.len()).min(self.pages.len())];
         let table = [TableEdit { group: 0, slot: 0, first: 0, pages: used }];
         self.passes += 1;
-        let states = run(&mut self.tower, &input, &table)?;
-        let input = self.of.between(&states, grid)?;
-        let states = run(&mut self.projector, &input, &[])?;
-        Ok(self.of.embeddings(&states, grid)?)
+        let squares = self.of.squares(grid).filter(|_| self.are_paired);
+        let pass = Pass { keeps_hidden: squares.is_none(), ..input.pass(&table) };
+        let states = run(&mut self.tower, &pass)?;
+        let (rows, between);
+        let pass = match &squares {
+            Some(squares) => {
+                rows = self.of.projector_rows(grid);
+                let hidden = Hidden::Partner(squares);
+                Pass { hidden, keeps_hidden: true, ..Pass::new(Phase::Prompt, &rows, &[]) }
+            }
+            None => {
+                between = self.of.between(states, grid)?;
+                between.pass(&[])
+            }
+        };
+        let states = run(&mut self.projector, &pass)?;
+        Ok(self.of.embeddings(states, grid)?)
     }
 }
 
 /// The kept states of a pass.
-fn run(
-    runner: &mut Runner,
-    input: &TowerInput,
-    tables: &[TableEdit<'_>],
-) -> Result<Vec<f32>, Error> {
-    let ticket = runner.submit(&input.pass(tables))?;
-    Ok(runner.take(ticket)?.hidden.to_vec())
+fn run<'a>(runner: &'a mut Runner, pass: &Pass<'_>) -> Result<&'a [f32], Error> {
+    let ticket = runner.submit(pass)?;
+    Ok(runner.take(ticket)?.hidden)
 }

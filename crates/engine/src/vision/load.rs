@@ -23,6 +23,8 @@ pub(crate) struct OpenTower {
     /// The most embeddings of a picture, and rows of the tower for them.
     tokens: usize,
     rows: usize,
+    /// The form of keys and values of a picture's patches.
+    kv: KvType,
 }
 
 /// The plans and the preprocessing of a tower's checkpoint.
@@ -42,7 +44,12 @@ pub(crate) fn open(checkpoint: Checkpoint, options: &LoadOptions) -> Result<Open
     };
     let (tower, checkpoint) = (Arc::new(tower), Arc::new(checkpoint));
     let preprocessor = Arc::new(preprocessor);
-    Ok(OpenTower { tower, checkpoint, preprocessor, tokens, rows })
+    // they live for a pass, so eight bits would save no memory that lasts
+    let kv = match options.kv {
+        KvType::F32 => KvType::F32,
+        KvType::F16 | KvType::Q8_0 => KvType::F16,
+    };
+    Ok(OpenTower { tower, checkpoint, preprocessor, tokens, rows, kv })
 }
 
 impl OpenTower {
@@ -89,7 +96,7 @@ impl OpenTower {
         let mut sum = 0;
         for (plan, rows) in self.plans() {
             let plan = plan.clone().fuse(&|op, plan| backend.accepts(op, plan));
-            sum += backend.needs(&plan, &limits(&plan, rows))?.total();
+            sum += backend.needs(&plan, &limits(&plan, rows, self.kv))?.total();
         }
         Ok(sum)
     }
@@ -114,7 +121,7 @@ impl OpenTower {
         let mut loaded = Vec::new();
         for (plan, rows) in self.plans() {
             let plan = plan.clone().fuse(&|op, plan| backend.accepts(op, plan));
-            let limits = limits(&plan, rows);
+            let limits = limits(&plan, rows, self.kv);
             let progress = &mut |done, total| options.report(done, total);
             loaded.push(backend.load(plan, Arc::clone(&self.checkpoint), limits, progress)?);
         }
@@ -149,7 +156,7 @@ impl OpenTower {
 }
 
 /// One sequence of as many rows.
-fn limits(plan: &Plan, rows: usize) -> Limits {
+fn limits(plan: &Plan, rows: usize, kv: KvType) -> Limits {
     let rows = rows.max(1);
     Limits {
         rows,
@@ -158,7 +165,7 @@ fn limits(plan: &Plan, rows: usize) -> Limits {
         context: rows,
         pages: vec![pages_for(rows); plan.groups.len()],
         snapshots: 0,
-        kv: KvType::F32,
+        kv,
         tokens: plan.vocab,
         bias: 0,
     }

@@ -11,7 +11,7 @@ pub(super) struct Newest {
     budget: usize,
     bytes: usize,
     time: u64,
-    known: HashMap<Key, (u64, Arc<[f32]>)>,
+    known: HashMap<Key, (u64, Arc<Vec<f32>>)>,
 }
 
 impl Newest {
@@ -19,7 +19,7 @@ impl Newest {
         Self { budget, bytes: 0, time: 0, known: HashMap::new() }
     }
 
-    pub(super) fn get(&mut self, key: &Key) -> Option<Arc<[f32]>> {
+    pub(super) fn get(&mut self, key: &Key) -> Option<Arc<Vec<f32>>> {
         self.time += 1;
         let (used, embeddings) = self.known.get_mut(key)?;
         *used = self.time;
@@ -27,8 +27,8 @@ impl Newest {
     }
 
     /// Keeps the embeddings of a picture, unless they alone exceed the budget.
-    pub(super) fn keep(&mut self, key: Key, embeddings: &Arc<[f32]>) {
-        let bytes = size_of_val(&**embeddings);
+    pub(super) fn keep(&mut self, key: Key, embeddings: &Arc<Vec<f32>>) {
+        let bytes = size_of_val(embeddings.as_slice());
         if bytes > self.budget || self.known.contains_key(&key) {
             return;
         }
@@ -36,7 +36,7 @@ impl Newest {
             let oldest = self.known.iter().min_by_key(|(_, (used, _))| *used);
             let Some(oldest) = oldest.map(|(key, _)| *key) else { break };
             if let Some((_, gone)) = self.known.remove(&oldest) {
-                self.bytes -= size_of_val(&*gone);
+                self.bytes -= size_of_val(gone.as_slice());
             }
         }
         self.time += 1;
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn the_oldest_goes() {
         let mut newest = Newest::new(32);
-        let of = |len: usize| Arc::from(vec![0.0; len]);
+        let of = |len: usize| Arc::new(vec![0.0; len]);
         newest.keep([1; 32], &of(4));
         newest.keep([2; 32], &of(4));
         assert!(newest.get(&[1; 32]).is_some());

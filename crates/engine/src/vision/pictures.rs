@@ -24,7 +24,7 @@ pub(crate) struct Block {
 pub(super) struct Shown {
     pub(super) seen: Arc<Seen>,
     /// Its embeddings, as soon as they are known.
-    pub(super) embeddings: Option<Arc<[f32]>>,
+    pub(super) embeddings: Option<Arc<Vec<f32>>>,
 }
 
 /// The rows of pictures in one sequence.

@@ -2,24 +2,40 @@
 
 use std::ops::ControlFlow;
 
+use web_time::Instant;
+
 use super::Scheduler;
 
 impl Scheduler {
-    /// Runs a pass of the vision tower for the oldest sequence that comes to a picture which is not
-    /// seen yet. Sequences that decode wait for one such pass at most. Returns whether there was
-    /// one.
-    pub(super) fn look(&mut self) -> bool {
-        let Some(eyes) = &mut self.resources.eyes else { return false };
-        let waiting = self.requests.running().find_map(|(id, sequence)| {
+    /// Whether a sequence has come to a picture that is not seen yet.
+    pub(super) fn looks(&self) -> bool {
+        self.resources.eyes.is_some() && self.unseen().is_some()
+    }
+
+    /// The oldest sequence that has come to a picture which is not seen yet, and that picture.
+    fn unseen(&self) -> Option<(u64, usize)> {
+        self.requests.running().find_map(|(id, sequence)| {
             let (picture, row) = sequence.pictures()?.unseen(sequence.submitted())?;
             (row <= sequence.submitted()).then_some((id, picture))
-        });
-        let Some((id, picture)) = waiting else { return false };
+        })
+    }
+
+    /// Runs a pass of the vision tower for the oldest sequence that has come to a picture which is
+    /// not seen yet, while no other pass runs. Sequences that decode wait for one such pass at most.
+    /// Returns whether there was one.
+    pub(super) fn look(&mut self) -> bool {
+        let Some((id, picture)) = self.unseen() else { return false };
+        let Some(eyes) = &mut self.resources.eyes else { return false };
         let Some(pictures) = self.requests.get_mut(id).and_then(|one| one.pictures_mut()) else {
             return false;
         };
+        let begun = Instant::now();
         match eyes.look(pictures, picture) {
-            Ok(ControlFlow::Break(()) | ControlFlow::Continue(())) => {}
+            Ok(ControlFlow::Break(()) | ControlFlow::Continue(())) => {
+                if let Some(sequence) = self.requests.get(id) {
+                    sequence.goal().handle().update(|stats| stats.pictures += begun.elapsed());
+                }
+            }
             Err(error) => self.end(id, Err(error)),
         }
         true

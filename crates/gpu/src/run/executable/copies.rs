@@ -24,12 +24,19 @@ impl GpuExecutable {
         fits
     }
 
-    /// Rows of the partner's newest pass whose hidden states a pass can have; `None` without one.
+    /// Rows of the partner's newest pass whose hidden states a pass can have, or groups of them if
+    /// the entry is as many times as wide; `None` without one.
     pub(super) fn partner_rows(&self) -> Option<usize> {
         let partner = self.pair.partner.as_ref()?;
-        let widths = self.plan.entry.iter().map(|&id| self.plan.buffer(id).width);
-        let fits = widths.eq(partner.exit.iter().map(|(_, width)| *width));
-        Some(if fits { partner.rows() } else { 0 })
+        let own: Vec<usize> =
+            self.plan.entry.iter().map(|&id| self.plan.buffer(id).width).collect();
+        let others: Vec<usize> = partner.exit.iter().map(|(_, width)| *width).collect();
+        let times = match (own.first(), others.first()) {
+            (Some(own), Some(other)) => own / (*other).max(1),
+            _ => 0,
+        };
+        let fits = times > 0 && own.iter().copied().eq(others.iter().map(|width| width * times));
+        Some(if fits { partner.rows() / times } else { 0 })
     }
 
     /// Refuses to read the hidden states of a pass of the partner that may have to run again: it
@@ -61,9 +68,10 @@ impl GpuExecutable {
             }
         }
         let Some(partner) = &self.pair.partner else { return };
-        for (&id, (states, width)) in self.plan.entry.iter().zip(&partner.exit) {
+        for (&id, (states, _)) in self.plan.entry.iter().zip(&partner.exit) {
+            let bytes = 4 * self.plan.buffer(id).width as u64;
             for span in &copies.partner {
-                copy(states, &self.buffers[id.0], span, 4 * *width as u64);
+                copy(states, &self.buffers[id.0], span, bytes);
             }
         }
     }

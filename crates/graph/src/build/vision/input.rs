@@ -71,18 +71,20 @@ impl VisionTower {
             )));
         }
         let class = self.of.class_rows();
-        let mut hidden = vec![0.0; class * self.pixels];
-        match self.of.places {
-            // this tower takes colours from -1 to 1
-            Places::Axes => hidden.extend(pixels.iter().map(|value| 2.0 * (value - 0.5))),
-            _ => hidden.extend_from_slice(pixels),
-        }
-        let places = self.place_rows(checkpoint, grid)?;
         let windows = self.windows(grid);
-        if let Some(windows) = &windows {
-            hidden = windows.sorted(&hidden, self.square() * self.pixels);
+        let rows = self.rows(grid);
+        let of_places = if self.of.places == Places::None { 0 } else { self.hidden };
+        let mut hidden = Vec::with_capacity(rows * (self.pixels + of_places));
+        hidden.resize(class * self.pixels, 0.0);
+        match &windows {
+            Some(windows) => windows.sort(pixels, self.square() * self.pixels, &mut hidden),
+            // this tower takes colours from -1 to 1
+            None if self.of.places == Places::Axes => {
+                hidden.extend(pixels.iter().map(|value| 2.0 * (value - 0.5)));
+            }
+            None => hidden.extend_from_slice(pixels),
         }
-        hidden.extend(places);
+        self.add_place_rows(checkpoint, grid, &mut hidden)?;
         let places = match self.tower.has_places() {
             true => self.coordinates(grid, windows.as_ref()),
             false => Vec::new(),
@@ -113,8 +115,27 @@ impl VisionTower {
                 None => states.chunks(square).for_each(|of| self.join(of, &mut hidden)),
             }
         }
-        let rows = plain_rows(self.tokens(grid));
+        let rows = self.projector_rows(grid);
         Ok(TowerInput { rows, places: Vec::new(), hidden })
+    }
+
+    /// The squares of the tower's pass of which the rows of the projector's pass are, where each is
+    /// the states of a square one after another: the projector can read them as those of a
+    /// [partner](crate::Hidden::Partner). `None` of other towers, for which
+    /// [`between`](Self::between) makes the rows.
+    #[must_use]
+    pub fn squares(&self, grid: [u32; 2]) -> Option<Vec<u32>> {
+        if self.of.join != Join::Fold || self.of.class_rows() > 0 {
+            return None;
+        }
+        let tokens = self.tokens(grid) as u32;
+        Some(self.windows(grid).map_or_else(|| (0..tokens).collect(), |of| of.places()))
+    }
+
+    /// The rows of a pass of the projector.
+    #[must_use]
+    pub fn projector_rows(&self, grid: [u32; 2]) -> Vec<Row> {
+        plain_rows(self.tokens(grid))
     }
 
     /// The states `[patches, width]` after the last layer of what the tower's pass kept, in the
@@ -141,11 +162,14 @@ impl VisionTower {
         if found != expected {
             return Err(Error::Pass(format!("{found} values of embeddings, expected {expected}")));
         }
-        let slice = |token: usize, slice: usize| {
-            &kept[(slice * tokens + token) * self.width..][..self.width]
-        };
-        let of = |token| (0..slices).flat_map(move |i| slice(token, i));
-        Ok((0..tokens).flat_map(of).copied().collect())
+        let mut out = Vec::with_capacity(kept.len());
+        for token in 0..tokens {
+            for slice in 0..slices {
+                let first = (slice * tokens + token) * self.width;
+                out.extend_from_slice(&kept[first..first + self.width]);
+            }
+        }
+        Ok(out)
     }
 
     /// Patches of a square.
@@ -161,15 +185,16 @@ impl VisionTower {
     /// Appends what the projector reads of the states of a square.
     fn join(&self, states: &[f32], out: &mut Vec<f32>) {
         let width = self.hidden;
-        let of = |i: usize| states.iter().skip(i).step_by(width).copied();
-        let mean = |i| (of(i).map(f64::from).sum::<f64>() / self.square() as f64) as f32;
         match self.of.join {
             Join::Fold => out.extend_from_slice(states),
-            Join::FoldElements => out.extend((0..width).flat_map(of)),
-            Join::Mean => out.extend((0..width).map(mean)),
+            Join::FoldElements => {
+                let of = |i: usize| states.iter().skip(i).step_by(width).copied();
+                out.extend((0..width).flat_map(of));
+            }
+            Join::Mean => out.extend(self.means(states)),
             Join::StandardMean => {
                 let root = (width as f64).sqrt() as f32;
-                let scaled = (0..width).map(|i| mean(i) * root);
+                let scaled = self.means(states).map(|mean| mean * root);
                 match &self.standard {
                     Some([bias, scale]) => out.extend(
                         scaled.zip(bias).zip(scale).map(|((x, bias), scale)| (x - bias) * scale),
@@ -178,6 +203,18 @@ impl VisionTower {
                 }
             }
         }
+    }
+
+    /// The mean of each element of the states of a square.
+    fn means(&self, states: &[f32]) -> impl Iterator<Item = f32> + use<> {
+        let mut sums = vec![0.0_f64; self.hidden];
+        for state in states.chunks_exact(self.hidden) {
+            for (sum, value) in sums.iter_mut().zip(state) {
+                *sum += f64::from(*value);
+            }
+        }
+        let count = self.square() as f64;
+        sums.into_iter().map(move |sum| (sum / count) as f32)
     }
 
     /// The coordinates of rows, and their windows.

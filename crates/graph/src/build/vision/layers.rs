@@ -19,7 +19,6 @@ pub(super) fn build(of: &Family, sizes: &Sizes, tensors: &mut Tensors<'_>) -> Re
     steps.plan.caches = vec![Cache::new(sizes.heads, sizes.head_dim, 0)];
     steps.plan.groups = vec![CacheGroup { window: None }];
     steps.plan.ropes = of.rotation.iter().map(|of| rope(of, sizes.head_dim, source)).collect();
-    steps.plan.whole_sequences = true;
     let pixels = steps.entry("pixels", sizes.pixels);
     let mut x = steps.linear("v.patch_embd", pixels, "x", sizes.hidden)?;
     if of.places != Places::None {

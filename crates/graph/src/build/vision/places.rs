@@ -36,18 +36,18 @@ impl Table {
 }
 
 impl VisionTower {
-    /// The summands of each row of a picture `[rows, hidden]`; none without a table.
-    pub(super) fn place_rows(
+    /// Appends the summands of each row of a picture `[rows, hidden]`; none without a table.
+    pub(super) fn add_place_rows(
         &self,
         checkpoint: &Checkpoint,
         grid: [u32; 2],
-    ) -> Result<Vec<f32>, Error> {
+        out: &mut Vec<f32>,
+    ) -> Result<(), Error> {
         let width = self.hidden;
         let read = |shape: &[usize]| -> Result<Table, Error> {
             Ok(Table { values: checkpoint.require(TABLE, shape)?.decode(), width })
         };
         let [rows, columns] = grid.map(|side| side as usize);
-        let mut out = Vec::with_capacity(self.rows(grid) * width);
         let places = patches(grid, self.merge).map(|of| of.map(|at| at as usize));
         match self.of.places {
             Places::None => {}
@@ -96,7 +96,7 @@ impl VisionTower {
                 }
             }
         }
-        Ok(out)
+        Ok(())
     }
 }
 

@@ -42,7 +42,8 @@ impl<'t, 'a> Steps<'t, 'a> {
             vocab: 0,
             token_types: 1,
             context: sizes.rows,
-            whole_sequences: false,
+            // no row is decoded: a picture is in one pass
+            whole_sequences: true,
             marks: Default::default(),
             output: OutputKind::Embedding,
             logits: BufferId(0),

@@ -31,9 +31,20 @@ impl Windows {
         starts.zip(&self.ends).map(|(start, end)| self.order[*start..*end].to_vec())
     }
 
-    /// Values `[squares, len]` in the order of windows.
-    pub(super) fn sorted(&self, values: &[f32], len: usize) -> Vec<f32> {
-        self.order.iter().flat_map(|of| &values[of * len..][..len]).copied().collect()
+    /// The place of each square in the order of windows.
+    pub(super) fn places(&self) -> Vec<u32> {
+        let mut places = vec![0; self.order.len()];
+        for (place, of) in (0..).zip(&self.order) {
+            places[*of] = place;
+        }
+        places
+    }
+
+    /// Appends values `[squares, len]` in the order of windows.
+    pub(super) fn sort(&self, values: &[f32], len: usize, out: &mut Vec<f32>) {
+        for of in &self.order {
+            out.extend_from_slice(&values[of * len..][..len]);
+        }
     }
 
     /// Values `[squares, len]` in the order of rows again.
@@ -58,8 +69,12 @@ mod tests {
             [&[0, 1, 5, 6], &[2, 3, 7, 8], &[4, 9], &[10, 11], &[12, 13], &[14]];
         assert_eq!(groups, expected);
         let values: Vec<f32> = (0..15).map(|i| i as f32).collect();
-        let sorted = windows.sorted(&values, 1);
+        let mut sorted = Vec::new();
+        windows.sort(&values, 1, &mut sorted);
         assert_eq!(sorted[..6], [0.0, 1.0, 5.0, 6.0, 2.0, 3.0]);
         assert_eq!(windows.restored(&sorted, 1), values);
+        let places = windows.places();
+        let restored: Vec<f32> = places.iter().map(|place| sorted[*place as usize]).collect();
+        assert_eq!(restored, values);
     }
 }
