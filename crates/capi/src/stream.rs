@@ -171,6 +171,7 @@ const NUMBERS: &[Number] = &[
         name: "time_to_first_token",
         get: |stats| Some(stats.time_to_first_token?.as_secs_f64()),
     },
+    Number { name: "picture_seconds", get: |stats| Some(stats.pictures.as_secs_f64()) },
     Number { name: "prefill_seconds", get: |stats| Some(stats.prefill.as_secs_f64()) },
     Number { name: "decode_seconds", get: |stats| Some(stats.decode.as_secs_f64()) },
     Number { name: "prefill_tokens_per_second", get: Stats::prefill_tokens_per_second },

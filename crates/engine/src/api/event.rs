@@ -96,6 +96,8 @@ pub struct Stats {
     pub queued: Option<Duration>,
     /// From the submission to the first token; `None` before.
     pub time_to_first_token: Option<Duration>,
+    /// Time of the passes of the vision tower over the prompt's pictures.
+    pub pictures: Duration,
     /// Time of the passes that ran the prompt.
     pub prefill: Duration,
     /// From the first token to the last so far.
@@ -118,6 +120,7 @@ impl Stats {
             seed,
             queued: None,
             time_to_first_token: None,
+            pictures: Duration::ZERO,
             prefill: Duration::ZERO,
             decode: Duration::ZERO,
             preemptions: 0,

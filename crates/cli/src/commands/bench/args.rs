@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use pelton::EffortLevel;
 
+use super::pictures::Size;
 use crate::{constrain::ConstraintArgs, model::LoadArgs, speculate::SpeculateArgs};
 
 #[derive(clap::Args)]
@@ -18,7 +19,9 @@ time between tokens can be near 0.\n\
 With --speculation each test generates -n tokens of one request at temperature 1, in turn without and \
 with speculation: copy gives the request the text as its prediction, random does not.\n\
 With a constraint each test generates -n tokens of one request at temperature 1, free and constrained \
-in turn; forced tokens have no alternative and need no draw.")]
+in turn; forced tokens have no alternative and need no draw.\n\
+With --picture-sizes each test is a prompt of one picture of random pixels. The times are those of its \
+preparation (resizing and patches), of the tower, of the prompt's passes, and until the first token.")]
 pub(crate) struct Args {
     /// A model: a file, a directory, a name such as qwen3:0.6b, or built-in
     pub(super) model: String,
@@ -48,6 +51,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "E", value_delimiter = ',', 
           conflicts_with_all = ["streams", "speculation"])]
     pub(super) efforts: Option<Vec<EffortLevel>>,
+    /// Measure the time to the first token of a prompt that is one picture of each of these sizes,
+    /// such as 896x896,1920x1080
+    #[arg(long, value_name = "SIZE", value_delimiter = ',',
+          conflicts_with_all = ["streams", "speculation", "depth"])]
+    pub(super) picture_sizes: Option<Vec<Size>>,
     /// Measured runs of each test, after warm-up runs of half a second
     #[arg(short, long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]

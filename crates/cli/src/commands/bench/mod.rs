@@ -1,7 +1,8 @@
-//! `pelton bench`: prefill and decode speed.
+//! `pelton bench`: the speed of prompts, of decoding and of pictures.
 
 mod args;
 mod constrained;
+mod pictures;
 mod single;
 mod speculation;
 mod spread;
@@ -15,6 +16,9 @@ pub(crate) use args::Args;
 use args::one_length;
 
 pub(crate) fn run(args: Args) -> Result<()> {
+    if let Some(sizes) = &args.picture_sizes {
+        return pictures::run(&args, sizes);
+    }
     match &args.streams {
         None if args.constraint.is_some() => constrained::run(&args),
         None if args.speculation => speculation::run(&args),

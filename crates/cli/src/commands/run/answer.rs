@@ -110,6 +110,10 @@ impl Answer {
             Some(time) => format!(", first token after {:.0} ms", time.as_secs_f64() * 1e3),
             None => String::new(),
         };
+        let seen = match stats.pictures.is_zero() {
+            true => String::new(),
+            false => format!(", pictures seen in {:.0} ms", stats.pictures.as_secs_f64() * 1e3),
+        };
         let full = self.reason == Some(FinishReason::Length)
             && stats.prompt_tokens + stats.generated_tokens >= context;
         let reason = match full {
@@ -118,7 +122,7 @@ impl Answer {
         };
         let drafts = if verbose { speculate::summary(&stats.speculation) } else { String::new() };
         note!(
-            "\n{} prompt tokens{}{first}; {} tokens{}; {reason}, seed {}{drafts}",
+            "\n{} prompt tokens{}{seen}{first}; {} tokens{}; {reason}, seed {}{drafts}",
             stats.prompt_tokens,
             output::prompt_rate(stats),
             stats.generated_tokens,

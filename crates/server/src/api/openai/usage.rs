@@ -59,6 +59,7 @@ pub(in crate::api) fn timings(stats: &Stats) -> Value {
     json!({
         "cache_n": stats.cached_tokens,
         "prompt_n": stats.prompt_tokens - stats.cached_tokens.min(stats.prompt_tokens),
+        "image_ms": milliseconds(stats.pictures),
         "prompt_ms": milliseconds(stats.prefill),
         "prompt_per_second": stats.prefill_tokens_per_second(),
         "predicted_n": stats.generated_tokens,
