@@ -39,6 +39,10 @@ class Shape(NamedTuple):
     theta: float
     context: int
     experts: Experts | None = None
+    # further keys: whole numbers, or lists of them
+    keys: tuple = ()
+    # control tokens of pictures
+    marks: tuple = ()
 
 
 SHAPES = {
@@ -56,6 +60,15 @@ SHAPES = {
     "mistral-8-layers": Shape("llama", 8, 4096, 32, 8, 128, 14336, 32000, False, 1e4, 32768),
     "qwen3-30b-a3b": Shape("qwen3moe", 48, 2048, 32, 4, 128, 6144, 151936, False, 1e6, 40960,
                            Experts(128, 8, 768)),
+    # text models of towers (towers.py)
+    "qwen2.5-vl-7b": Shape("qwen2vl", 28, 3584, 28, 4, 128, 18944, 152064, False, 1e6, 128000,
+                           keys=(("rope.dimension_sections", [16, 24, 24, 0]),),
+                           marks=("<|vision_start|>", "<|image_pad|>", "<|vision_end|>")),
+    "gemma-3-4b": Shape("gemma3", 34, 2560, 8, 4, 256, 10240, 262208, True, 1e6, 131072,
+                        keys=(("attention.sliding_window", 1024),),
+                        marks=("<start_of_image>", "<end_of_image>")),
+    "smolvlm-256m": Shape("llama", 30, 576, 9, 3, 64, 1536, 49280, False, 1e5, 8192,
+                          marks=("<image>", "<fake_token_around_image>", "<global-img>")),
     # the first 8 of those 48 layers, for machines with less memory
     "qwen3-a3b-8-layers": Shape("qwen3moe", 8, 2048, 32, 4, 128, 6144, 151936, False, 1e6, 40960,
                                 Experts(128, 8, 768)),
@@ -127,7 +140,13 @@ def tensors(shape, kind):
         yield matrix(layer + "attn_q", q, s.hidden)
         yield matrix(layer + "attn_k", kv, s.hidden)
         yield matrix(layer + "attn_v", kv, s.hidden, sensitive)
-        if s.arch in ("qwen3", "qwen3moe"):
+        if s.arch == "qwen2vl":
+            for part, rows in (("q", q), ("k", kv), ("v", kv)):
+                yield f"{layer}attn_{part}.bias", (rows,), Type.F32
+        if s.arch == "gemma3":
+            yield vector(layer + "post_attention_norm", s.hidden)
+            yield vector(layer + "post_ffw_norm", s.hidden)
+        if s.arch in ("qwen3", "qwen3moe", "gemma3"):
             yield vector(layer + "attn_q_norm", s.head_dim)
             yield vector(layer + "attn_k_norm", s.head_dim)
         yield matrix(layer + "attn_output", s.hidden, q)
@@ -146,10 +165,12 @@ def tensors(shape, kind):
         yield matrix("output", s.vocab, s.hidden, better)
 
 
-def add_vocabulary(writer, size):
+def add_vocabulary(writer, size, marks=()):
     """Control tokens, bytes, and words that occur in no text: texts are encoded byte by byte."""
-    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
-    kinds = [gguf.TokenType.UNKNOWN] + 2 * [gguf.TokenType.CONTROL] + 256 * [gguf.TokenType.BYTE]
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *marks]
+    control = gguf.TokenType.CONTROL
+    kinds = [gguf.TokenType.UNKNOWN, control, control] + 256 * [gguf.TokenType.BYTE]
+    kinds += len(marks) * [control]
     words = [f"▁⟨{i}⟩" for i in range(len(tokens), size)]
     writer.add_tokenizer_model("llama")
     writer.add_token_list(tokens + words)
@@ -159,19 +180,24 @@ def add_vocabulary(writer, size):
     writer.add_eos_token_id(2)
 
 
-def write(path, shape, kind, data=None, every=None, keys=()):
-    """Write a model. `data(name, dims, kind)` gives a tensor's data, random ones if it is absent;
-    `every` replaces the list of tensors, `keys` are more keys of the architecture with whole
-    numbers."""
+def random_data():
+    """Data of tensors by their names, dimensions and types: random matrices, and vectors of ones."""
     rng = np.random.default_rng(1)
 
-    def random_data(_, dims, kind):
+    def data(_, dims, kind):
         *outer, cols = dims
         if not outer:
             return np.ones(cols, np.float32)
         return random_matrix(rng, int(np.prod(outer)), cols, kind)
 
-    data = data or random_data
+    return data
+
+
+def write(path, shape, kind, data=None, every=None, keys=()):
+    """Write a model. `data(name, dims, kind)` gives a tensor's data, random ones if it is absent;
+    `every` replaces the list of tensors, `keys` are more keys of the architecture with whole
+    numbers."""
+    data = data or random_data()
     writer = gguf.GGUFWriter(path, shape.arch)
     writer.add_name(f"{path.stem}, random weights")
     writer.add_block_count(shape.layers)
@@ -189,12 +215,16 @@ def write(path, shape, kind, data=None, every=None, keys=()):
         writer.add_expert_count(shape.experts.count)
         writer.add_expert_used_count(shape.experts.used)
         writer.add_expert_feed_forward_length(shape.experts.ffn)
-    for name, value in keys:
-        writer.add_uint32(f"{shape.arch}.{name}", value)
-    add_vocabulary(writer, shape.vocab)
+    for name, value in (*shape.keys, *keys):
+        add = writer.add_array if isinstance(value, list) else writer.add_uint32
+        add(f"{shape.arch}.{name}", value)
+    add_vocabulary(writer, shape.vocab, shape.marks)
+    add_tensors(writer, list(every or tensors(shape, kind)), data)
 
+
+def add_tensors(writer, every, data):
+    """Write all that was added to a writer, and tensors."""
     # all descriptions before the data, so that only one tensor is in memory at a time
-    every = list(every or tensors(shape, kind))
     for name, dims, kind in every:
         block_len, block_bytes = gguf.GGML_QUANT_SIZES[kind]
         size = int(np.prod(dims)) // block_len * block_bytes
