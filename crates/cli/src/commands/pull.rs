@@ -26,8 +26,8 @@ pub(crate) struct Args {
     /// Download the vision tower of a GGUF model too, if it has one
     #[arg(long, value_name = "WHEN", value_enum, default_value = "on")]
     pictures: Switch,
-    /// The file of the vision tower in the repository. By default it is that of type F16, or else
-    /// of Q8_0 or BF16
+    /// The file of the vision tower in the repository. By default it has the type F16, or else Q8_0
+    /// or BF16
     #[arg(long, value_name = "FILE")]
     mmproj: Option<FileName>,
 }

@@ -85,8 +85,8 @@ pub(super) fn transposed_gate_up_experts(_: &Config, shape: &[usize]) -> Parts {
     halves(&view.shape(), view, "ffn_gate_exps.weight", "ffn_up_exps.weight")
 }
 
-/// Experts of Qwen3-VL. Published files have them as `[experts, inputs, outputs]`, transformers saves
-/// and reads `[experts, outputs, inputs]` too: whatever has not the latter shape is turned.
+/// Experts of Qwen3-VL `[experts, outputs, inputs]`, as transformers saves them. Published files
+/// have the last two dimensions swapped.
 fn of_qwen3_vl(shape: &[usize], rows: usize, columns: usize) -> Result<View, String> {
     let expected = || format!("[experts, {rows}, {columns}] or [experts, {columns}, {rows}]");
     let view = View::new(shape);
