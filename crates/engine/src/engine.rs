@@ -235,8 +235,8 @@ impl Engine {
         }
     }
 
-    /// The plan and the sizes that a checkpoint would be loaded with, and its vision tower. It needs
-    /// the feature `unstable`.
+    /// The plan and the sizes that a checkpoint would be loaded with, and its vision tower. It
+    /// needs the feature `unstable`.
     ///
     /// # Errors
     ///

@@ -7,6 +7,8 @@ use super::family::{Family, Places};
 use crate::{Error, NormKind};
 
 const MAX_LAYERS: usize = 1000;
+/// Elements of a head at most, where that is more than the width.
+const MAX_HEAD: usize = 512;
 /// Colours of a pixel.
 const CHANNELS: usize = 3;
 /// Pixels of a side of a patch, and patches of a side of a square at most.
@@ -51,7 +53,7 @@ impl Sizes {
         let layers = size("block_count", MAX_LAYERS)?;
         let hidden = size("embedding_length", MAX_SIZE)?;
         let heads = size("attention.head_count", hidden)?;
-        let head_dim = match keys.opt_size(&key("attention.head_dim"), hidden)? {
+        let head_dim = match keys.opt_size(&key("attention.head_dim"), hidden.max(MAX_HEAD))? {
             Some(dim) => dim,
             None if hidden.is_multiple_of(heads) => hidden / heads,
             None => {
