@@ -19,5 +19,5 @@ pub use decode::decode;
 pub use error::ImageError;
 pub use limits::{Job, Limits};
 pub use picture::Picture;
-pub use preprocess::{Area, Grid, Plan, Prepared, Preprocessor, Size, Tower, View};
+pub use preprocess::{Area, Bounds, Grid, Plan, Prepared, Preprocessor, Size, Tower, View};
 pub use resize::{Filter, resize};

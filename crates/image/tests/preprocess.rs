@@ -6,7 +6,7 @@
 mod noise;
 
 use noise::{digest, noise};
-use pelton_image::{ImageError, Job, Limits, Preprocessor, Tower};
+use pelton_image::{Bounds, ImageError, Job, Limits, Preprocessor, Tower};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::PathBuf;
@@ -39,8 +39,14 @@ fn preprocessor(name: &str, tower: Tower) -> Preprocessor {
 }
 
 /// The sizes of a picture, as the script writes them.
-fn line(preprocessor: &Preprocessor, name: &str, width: u32, height: u32) -> String {
-    let Ok(plan) = preprocessor.plan(width, height, "it") else {
+fn line(
+    preprocessor: &Preprocessor,
+    name: &str,
+    width: u32,
+    height: u32,
+    bounds: Bounds,
+) -> String {
+    let Ok(plan) = preprocessor.plan(width, height, bounds, "it") else {
         return format!("{width}\t{height}\trefused\n");
     };
     let last = plan.views.last().unwrap().size;
@@ -65,7 +71,7 @@ fn sizes_are_those_of_transformers() {
         for expected in text(&format!("{name}.sizes.tsv")).lines() {
             let [width, height] =
                 [0, 1].map(|i| expected.split('\t').nth(i).unwrap().parse().unwrap());
-            let found = line(&preprocessor, &name, width, height);
+            let found = line(&preprocessor, &name, width, height, Bounds::default());
             assert_eq!(found.trim_end(), expected, "{name}");
         }
     }
@@ -81,7 +87,7 @@ fn sizes_of_all_lengths_are_those_of_transformers() {
                 state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 let height = ((state >> shift) % 4_096) as u32 + 1;
                 for (width, height) in [(width, height), (height, width)] {
-                    sum.update(line(&preprocessor, &name, width, height));
+                    sum.update(line(&preprocessor, &name, width, height, Bounds::default()));
                     lines += 1;
                 }
             }
@@ -89,6 +95,30 @@ fn sizes_of_all_lengths_are_those_of_transformers() {
         let found: String = sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!((lines, found), (count, expected), "{name}");
     }
+}
+
+/// Bounds of embeddings are limits of transformers' processors: the nearest that a family has.
+#[test]
+fn bounded_sizes_are_those_of_transformers() {
+    let models = models();
+    let table = text("bounds.tsv");
+    let (mut smaller, mut larger) = (0, 0);
+    for expected in table.lines() {
+        let [name, least, most, sizes] =
+            expected.splitn(4, '\t').collect::<Vec<_>>().try_into().unwrap();
+        let (_, tower, ..) = models.iter().find(|(model, ..)| model == name).unwrap();
+        let preprocessor = preprocessor(name, *tower);
+        let [width, height] = [0, 1].map(|i| sizes.split('\t').nth(i).unwrap().parse().unwrap());
+        let bounds = Bounds { least: least.parse().unwrap(), most: most.parse().unwrap() };
+        let found = line(&preprocessor, name, width, height, bounds);
+        assert_eq!(found.trim_end(), sizes, "{expected}");
+        let tokens = |bounds| preprocessor.plan(width, height, bounds, "it").map(|it| it.tokens());
+        if let (Ok(own), Ok(bounded)) = (tokens(Bounds::default()), tokens(bounds)) {
+            smaller += usize::from(bounded < own);
+            larger += usize::from(bounded > own);
+        }
+    }
+    assert!(table.lines().count() > 1_000 && smaller > 100 && larger > 50, "{smaller} {larger}");
 }
 
 #[test]
@@ -103,7 +133,7 @@ fn patches_are_those_of_transformers() {
         let preprocessor = preprocessor(name, *tower);
         let picture = noise(width.parse().unwrap(), height.parse().unwrap());
         let job = Job::new("it", Limits::default(), &|| false);
-        let prepared = preprocessor.prepare(&picture, &job).unwrap();
+        let prepared = preprocessor.prepare(&picture, Bounds::default(), &job).unwrap();
         let count = prepared.pixels.len() / prepared.width;
         assert_eq!(count.to_string(), rows, "{expected}");
         let patches: usize = prepared.grids.iter().map(pelton_image::Grid::patches).sum();
@@ -116,7 +146,7 @@ fn patches_are_those_of_transformers() {
 #[test]
 fn a_grid_lists_its_patches_in_blocks() {
     let tower = Tower { patch: 14, merge: 2 };
-    let plan = preprocessor("qwen2.5-vl", tower).plan(84, 56, "it").unwrap();
+    let plan = preprocessor("qwen2.5-vl", tower).plan(84, 56, Bounds::default(), "it").unwrap();
     let grid = plan.grids()[0];
     assert_eq!((grid.rows, grid.columns, grid.merge, plan.tokens()), (4, 6, 2, 6));
     let places: Vec<_> = grid.places().collect();
@@ -166,7 +196,11 @@ fn settings_are_read_strictly() {
 fn a_result_beyond_the_limit_is_refused() {
     let preprocessor = preprocessor("qwen2.5-vl", Tower { patch: 14, merge: 2 });
     let limits = Limits { memory: 100_000, ..Limits::default() };
-    let error = preprocessor.prepare(&noise(200, 100), &Job::new("it", limits, &|| false));
+    let error = preprocessor.prepare(
+        &noise(200, 100),
+        Bounds::default(),
+        &Job::new("it", limits, &|| false),
+    );
     let text = error.unwrap_err().to_string();
     assert!(text.contains("bytes of patches: expected at most 100000"), "{text}");
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use pelton_graph::build_tower;
-use pelton_image::{Job, Limits, Preprocessor, Tower, decode};
+use pelton_image::{Bounds, Job, Limits, Preprocessor, Tower, decode};
 use pelton_testing::{
     npy,
     towers::{MODELS, folder},
@@ -33,7 +33,7 @@ fn equals_transformers(name: &str, path: &Path) {
         let Ok(bytes) = fs::read(folder.join(format!("{i}.png"))) else { break };
         let job = Job::new("a picture", Limits::default(), &|| false);
         let picture = decode(&bytes, &job).unwrap();
-        let prepared = preprocessor.prepare(&picture, &job).unwrap();
+        let prepared = preprocessor.prepare(&picture, Bounds::default(), &job).unwrap();
         pixels.extend(prepared.pixels);
         grids.extend(prepared.grids.iter().flat_map(|grid| [grid.rows, grid.columns]));
     }

@@ -2,6 +2,7 @@
 //!
 //! The "unified" model has no tower. Its patches are the squares of patches that the tower merges.
 
+use super::bounds::Bounds;
 use super::fields::Fields;
 use super::plan::Plan;
 use super::size::Size;
@@ -38,12 +39,13 @@ impl Gemma4 {
     }
 
     /// `get_aspect_ratio_preserving_size`
-    pub(super) fn plan(&self, size: Size) -> Result<Plan, String> {
+    pub(super) fn plan(&self, size: Size, bounds: Bounds) -> Result<Plan, String> {
+        let budget = self.budget(bounds);
         let (width, height) = (u64::from(size.width), u64::from(size.height));
-        let most = u64::from(self.budget) * u64::from(self.side).pow(2);
+        let most = u64::from(budget) * u64::from(self.side).pow(2);
         let factor = (most as f64 / (width * height) as f64).sqrt();
         let floor = |side: u64| (factor * side as f64 / f64::from(self.side)).floor() as u64;
-        let longest = u64::from(self.budget);
+        let longest = u64::from(budget);
         let (wide, high) = match (floor(width), floor(height)) {
             (0, 0) => (0, 0),
             (wide, 0) if wide > 0 => ((width / height).min(longest), 1),
@@ -56,6 +58,21 @@ impl Gemma4 {
         }
         let [wide, high] = [wide, high].map(|squares| squares as u32 * self.side);
         Ok(Plan::whole(self.tower, Size::new(wide, high)))
+    }
+
+    /// The budget of the file, or another one that the models were trained with.
+    fn budget(&self, bounds: Bounds) -> u32 {
+        let [smallest, .., largest] = BUDGETS;
+        let reaches = |budget: &u32| *budget as usize >= bounds.least;
+        let is_within = |budget: &u32| *budget as usize <= bounds.most;
+        let mut budget = self.budget;
+        if !reaches(&budget) {
+            budget = BUDGETS.into_iter().find(reaches).unwrap_or(largest);
+        }
+        if !is_within(&budget) {
+            budget = BUDGETS.into_iter().rev().find(is_within).unwrap_or(smallest);
+        }
+        budget
     }
 }
 

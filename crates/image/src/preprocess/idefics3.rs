@@ -1,5 +1,6 @@
 //! Idefics3, SmolVLM: tiles of an enlarged picture, then all of it in one tile.
 
+use super::bounds::Bounds;
 use super::fields::Fields;
 use super::plan::{Plan, View};
 use super::size::Size;
@@ -34,9 +35,22 @@ impl Idefics3 {
         Ok(Self { tower, longest, tile, is_split })
     }
 
-    pub(super) fn plan(&self, size: Size) -> Plan {
+    /// A picture is enlarged to the longest edge, so that edge bounds its tiles.
+    pub(super) fn plan(&self, size: Size, bounds: Bounds) -> Plan {
+        let mut plan = self.with_longest(size, self.longest);
+        let tiles = if self.is_split { self.longest.div_ceil(self.tile) } else { 1 };
+        for tiles in (1..tiles).rev() {
+            if plan.tokens() <= bounds.most {
+                break;
+            }
+            plan = self.with_longest(size, tiles * self.tile);
+        }
+        plan
+    }
+
+    fn with_longest(&self, size: Size, longest: u32) -> Plan {
         let mut plan = Plan::new(self.tower);
-        let first = within(to_longest(size, self.longest));
+        let first = within(to_longest(size, longest));
         plan.base.push(first);
         let tile = Size::square(self.tile);
         if self.is_split {

@@ -1,5 +1,6 @@
 //! InternVL: tiles in the arrangement nearest to the picture's shape, then all of it in one tile.
 
+use super::bounds::Bounds;
 use super::fields::Fields;
 use super::plan::Plan;
 use super::size::Size;
@@ -37,8 +38,8 @@ impl InternVl {
         Ok(Self { tower, tile: width, arrangements })
     }
 
-    pub(super) fn plan(&self, size: Size) -> Plan {
-        let (wide, high) = self.arrangement(size);
+    pub(super) fn plan(&self, size: Size, bounds: Bounds) -> Plan {
+        let (wide, high) = self.arrangement(size, bounds);
         let (tile, mut plan) = (Size::square(self.tile), Plan::new(self.tower));
         if wide * high == 1 {
             plan.add(None, tile);
@@ -52,12 +53,14 @@ impl InternVl {
     }
 
     /// `get_optimal_tiled_canvas`: of equal ones the later, if the picture fills half of it.
-    fn arrangement(&self, size: Size) -> (u32, u32) {
+    fn arrangement(&self, size: Size, bounds: Bounds) -> (u32, u32) {
         let aspect = f64::from(size.width) / f64::from(size.height);
         let area = f64::from(size.width) * f64::from(size.height);
         let tile = f64::from(self.tile) * f64::from(self.tile);
         let (mut least, mut best) = (f64::INFINITY, (1, 1));
-        for (wide, high) in &self.arrangements {
+        let (fewest, most) = self.tiles(bounds);
+        let within = |(wide, high): &&(u32, u32)| (fewest..=most).contains(&(wide * high));
+        for (wide, high) in self.arrangements.iter().filter(within) {
             let distance = (aspect - f64::from(*wide) / f64::from(*high)).abs();
             let fills = area > 0.5 * tile * f64::from(*wide) * f64::from(*high);
             if distance < least || distance == least && fills {
@@ -65,5 +68,20 @@ impl InternVl {
             }
         }
         best
+    }
+
+    /// The fewest and the most tiles. More than one have a thumbnail besides.
+    fn tiles(&self, bounds: Bounds) -> (u32, u32) {
+        let embeddings = (self.tile / self.tower.square()).pow(2) as usize;
+        let of_file = self.arrangements.iter().map(|(wide, high)| wide * high);
+        let (fewest, largest) =
+            of_file.fold((MOST, 1), |(a, b), tiles| (a.min(tiles), b.max(tiles)));
+        let views = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).saturating_sub(1);
+        let most = views(bounds.most / embeddings).max(1).min(largest);
+        let least = match bounds.least <= embeddings {
+            true => 1,
+            false => views(bounds.least.div_ceil(embeddings)),
+        };
+        (least.max(fewest).min(most), most)
     }
 }

@@ -4,6 +4,7 @@
 //! without pixels. All families share the rest: resizing, numbers, patches in the order of
 //! [`Grid`].
 
+mod bounds;
 mod fields;
 mod gemma3;
 mod gemma4;
@@ -17,6 +18,7 @@ mod size;
 mod tower;
 mod values;
 
+pub use bounds::Bounds;
 pub use plan::{Grid, Plan, View};
 pub use size::{Area, Size};
 pub use tower::Tower;
@@ -42,7 +44,7 @@ enum Family {
 /// The preprocessing of a model.
 ///
 /// ```
-/// use pelton_image::{Preprocessor, Tower};
+/// use pelton_image::{Bounds, Preprocessor, Tower};
 ///
 /// # fn main() -> Result<(), pelton_image::ImageError> {
 /// let settings = r#"{
@@ -54,9 +56,11 @@ enum Family {
 /// }"#;
 /// let tower = Tower { patch: 14, merge: 2 };
 /// let preprocessor = Preprocessor::from_json("preprocessor_config.json", settings, tower)?;
-/// let plan = preprocessor.plan(1920, 1080, "a screenshot")?;
+/// let plan = preprocessor.plan(1920, 1080, Bounds::default(), "a screenshot")?;
 /// assert_eq!((plan.views[0].size.width, plan.views[0].size.height), (1540, 868));
 /// assert_eq!(plan.tokens(), 55 * 31);
+/// let few = Bounds { most: 256, ..Bounds::default() };
+/// assert!(preprocessor.plan(1920, 1080, few, "a screenshot")?.tokens() <= 256);
 /// # Ok(())
 /// # }
 /// ```
@@ -135,12 +139,18 @@ impl Preprocessor {
         Ok(Self { family, tower, channels, values })
     }
 
-    /// The sizes of what the tower sees of a picture.
+    /// The sizes of what the tower sees of a picture, as near to the bounds as its family allows.
     ///
     /// # Errors
     ///
     /// The model cannot take a picture of this shape. `name` stands for it in the message.
-    pub fn plan(&self, width: u32, height: u32, name: &str) -> Result<Plan, ImageError> {
+    pub fn plan(
+        &self,
+        width: u32,
+        height: u32,
+        bounds: Bounds,
+        name: &str,
+    ) -> Result<Plan, ImageError> {
         let beyond = |problem| ImageError::Limit { name: name.to_owned(), problem };
         if !(1..=SIDE).contains(&width) || !(1..=SIDE).contains(&height) {
             let size = format!("has {width} x {height} pixels");
@@ -149,11 +159,11 @@ impl Preprocessor {
         let size = Size::new(width, height);
         match &self.family {
             Family::Gemma3(family) => Ok(family.plan(size)),
-            Family::Idefics3(family) => Ok(family.plan(size)),
-            Family::InternVl(family) => Ok(family.plan(size)),
-            Family::Gemma4(family) => family.plan(size).map_err(beyond),
-            Family::Pixtral(family) => family.plan(size).map_err(beyond),
-            Family::Qwen(family) => family.plan(size).map_err(beyond),
+            Family::Idefics3(family) => Ok(family.plan(size, bounds)),
+            Family::InternVl(family) => Ok(family.plan(size, bounds)),
+            Family::Gemma4(family) => family.plan(size, bounds).map_err(beyond),
+            Family::Pixtral(family) => family.plan(size, bounds).map_err(beyond),
+            Family::Qwen(family) => family.plan(size, bounds).map_err(beyond),
         }
     }
 
@@ -162,8 +172,13 @@ impl Preprocessor {
     /// # Errors
     ///
     /// As for [`plan`](Self::plan), or the result is beyond the job's limits, or the job ends.
-    pub fn prepare(&self, picture: &Picture, job: &Job<'_>) -> Result<Prepared, ImageError> {
-        let plan = self.plan(picture.width(), picture.height(), job.name())?;
+    pub fn prepare(
+        &self,
+        picture: &Picture,
+        bounds: Bounds,
+        job: &Job<'_>,
+    ) -> Result<Prepared, ImageError> {
+        let plan = self.plan(picture.width(), picture.height(), bounds, job.name())?;
         let grids = plan.grids();
         let width = 3 * (self.tower.patch as usize).pow(2);
         let count: usize = grids.iter().map(|grid| grid.patches() * width).sum();

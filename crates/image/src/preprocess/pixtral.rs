@@ -1,5 +1,6 @@
 //! Pixtral, Mistral 3: the picture's own size up to a longest edge, rounded up to whole patches.
 
+use super::bounds::Bounds;
 use super::fields::Fields;
 use super::plan::Plan;
 use super::size::Size;
@@ -22,9 +23,25 @@ impl Pixtral {
         Ok(Self { tower, longest })
     }
 
+    /// The longest edge is that of the file, or else the greatest number of squares within the
+    /// bounds. A picture is never enlarged.
+    pub(super) fn plan(&self, size: Size, bounds: Bounds) -> Result<Plan, String> {
+        let mut plan = self.with_longest(size, self.longest)?;
+        let squares = self.longest.min(size.width.max(size.height)).div_ceil(self.tower.square());
+        for squares in (1..squares).rev() {
+            if plan.tokens() <= bounds.most {
+                break;
+            }
+            // a long picture keeps a pixel of its shorter side
+            let Ok(smaller) = self.with_longest(size, squares * self.tower.square()) else { break };
+            plan = smaller;
+        }
+        Ok(plan)
+    }
+
     /// `get_resize_output_image_size`
-    pub(super) fn plan(&self, size: Size) -> Result<Plan, String> {
-        let longest = f64::from(self.longest);
+    fn with_longest(&self, size: Size, longest_edge: u32) -> Result<Plan, String> {
+        let longest = f64::from(longest_edge);
         let sides = [size.width, size.height];
         let [wide, high] = sides.map(|side| f64::from(side) / longest);
         let ratio = wide.max(high);
@@ -34,7 +51,7 @@ impl Pixtral {
             side.div_ceil(square) * square
         });
         if width == 0 || height == 0 {
-            let edge = self.longest;
+            let edge = longest_edge;
             let found = format!("has {} x {} pixels", size.width, size.height);
             return Err(format!("{found}, of which a longest edge of {edge} leaves none"));
         }

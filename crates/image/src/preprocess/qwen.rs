@@ -1,5 +1,6 @@
 //! Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3.5: a size near the picture's own, within bounds of pixels.
 
+use super::bounds::Bounds;
 use super::fields::Fields;
 use super::plan::Plan;
 use super::size::Size;
@@ -42,7 +43,7 @@ impl Qwen {
     }
 
     /// `smart_resize`, whose `round` goes to the even neighbour.
-    pub(super) fn plan(&self, size: Size) -> Result<Plan, String> {
+    pub(super) fn plan(&self, size: Size, bounds: Bounds) -> Result<Plan, String> {
         let factor = f64::from(self.tower.square());
         let (width, height) = (f64::from(size.width), f64::from(size.height));
         if width.max(height) / width.min(height) > ASPECT {
@@ -51,12 +52,15 @@ impl Qwen {
         }
         let mut sides = [width, height].map(|side| (side / factor).round_ties_even() * factor);
         let area = sides[0] * sides[1];
-        if area > self.most {
-            let beta = (width * height / self.most).sqrt();
+        let [fewest, most] = [bounds.least, bounds.most].map(|count| count as f64 * factor.powi(2));
+        let most = self.most.min(most);
+        let least = self.least.max(fewest).min(most);
+        if area > most {
+            let beta = (width * height / most).sqrt();
             let side = |side: f64| ((side / beta / factor).floor() * factor).max(factor);
             sides = [width, height].map(side);
-        } else if area < self.least {
-            let beta = (self.least / (width * height)).sqrt();
+        } else if area < least {
+            let beta = (least / (width * height)).sqrt();
             sides = [width, height].map(|side| (side * beta / factor).ceil() * factor);
         }
         let [width, height] = sides.map(|side| side as u32);

@@ -1,6 +1,6 @@
 //! Arbitrary bytes as a picture: decoded within limits, resized and prepared.
 
-use pelton_image::{Filter, Job, Limits, Preprocessor, Tower, decode, resize};
+use pelton_image::{Bounds, Filter, Job, Limits, Preprocessor, Tower, decode, resize};
 
 /// Bounds that keep a run short.
 pub(crate) const LIMITS: Limits = Limits {
@@ -31,7 +31,8 @@ pub(crate) fn exercise(bytes: &[u8]) -> bool {
     assert!(small.is_ok_and(|small| small.width() == 1 + width / 3));
     let tower = Tower { patch: 14, merge: 2 };
     let preprocessor = Preprocessor::from_json("settings", SETTINGS, tower);
-    if let Ok(prepared) = preprocessor.and_then(|it| it.prepare(&picture, &job)) {
+    if let Ok(prepared) = preprocessor.and_then(|it| it.prepare(&picture, Bounds::default(), &job))
+    {
         assert!(prepared.pixels.iter().all(|value| value.is_finite()));
     }
     true
