@@ -40,6 +40,7 @@ pub use grammar::{Rule, ToolGrammar};
 pub use message::{Content, Message, ToolCall};
 pub use parse::{Call, Event, Parser, Reply, is_tool_name};
 pub use picture::{
-    IMAGE_BYTES_MAX, IMAGES_MAX, image_file, image_part, image_source, is_image, text_part,
+    Detail, IMAGE_BYTES_MAX, IMAGES_MAX, image_detail, image_file, image_part, image_source,
+    is_image, text_part, with_detail,
 };
 pub use template::{Capabilities, Chat, Clock, Limits, Prompt, Segment, Template};

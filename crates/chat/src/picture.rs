@@ -5,6 +5,8 @@ use base64::{
     alphabet::STANDARD,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
+use std::str::FromStr;
+
 use serde_json::{Map, Value};
 
 use crate::Error;
@@ -24,6 +26,73 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent)
         .with_decode_allow_trailing_bits(true),
 );
+
+/// How closely a model looks at a picture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// With few tokens.
+    Low,
+    /// As the server chooses: as closely as [`High`](Self::High).
+    #[default]
+    Auto,
+    /// With the tokens that the model's files say.
+    High,
+    /// The same, and a picture of too many tokens is an error in place of a smaller picture.
+    Original,
+}
+
+impl Detail {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Low, Self::Auto, Self::High, Self::Original];
+
+    /// The word of OpenAI's API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Auto => "auto",
+            Self::High => "high",
+            Self::Original => "original",
+        }
+    }
+}
+
+impl FromStr for Detail {
+    type Err = Error;
+
+    fn from_str(word: &str) -> Result<Self, Error> {
+        let found = Self::ALL.into_iter().find(|detail| detail.name() == word);
+        found.ok_or_else(|| {
+            let expected = "expected low, auto, high or original";
+            Error::Invalid(format!("the detail of a picture is {word:?}, {expected}"))
+        })
+    }
+}
+
+/// How closely the model looks at the picture of a part: `image_url.detail`, or the part's own
+/// `detail`.
+///
+/// # Errors
+/// If it is an unknown word.
+pub fn image_detail(part: &Map<String, Value>) -> Result<Detail, Error> {
+    let inner = part.get("image_url").and_then(|url| url.get("detail"));
+    let found = [inner, part.get("detail")].into_iter().flatten().find(|value| !value.is_null());
+    match found {
+        None => Ok(Detail::default()),
+        Some(Value::String(word)) => word.parse(),
+        Some(other) => other.to_string().parse(),
+    }
+}
+
+/// The part of a picture in OpenAI's form, with how closely the model looks at it.
+pub fn with_detail(mut part: Map<String, Value>, detail: Detail) -> Map<String, Value> {
+    if let Some(Value::Object(url)) = part.get_mut("image_url") {
+        match detail {
+            Detail::Auto => url.remove("detail"),
+            _ => url.insert("detail".into(), detail.name().into()),
+        };
+    }
+    part
+}
 
 /// Whether a part is a picture: `image_url`, `input_image` or `image`.
 pub fn is_image(part: &Map<String, Value>) -> bool {

@@ -75,6 +75,17 @@ pub enum Error {
         most: usize,
     },
 
+    /// A picture should have more rows at least than it may have.
+    #[error(
+        "picture_tokens_min is {least}, expected at most {most}, the tokens that a picture may become"
+    )]
+    PictureBounds {
+        /// The fewest rows.
+        least: usize,
+        /// The most rows.
+        most: usize,
+    },
+
     /// A prompt names a picture that it does not have.
     #[error("the prompt has {found} pictures, expected at least {expected}")]
     PictureCount {

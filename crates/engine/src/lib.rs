@@ -72,8 +72,8 @@ pub use api::{
     EffortTables, EffortUse, EmbedOptions, Embedding, Event, FinishReason, GenerateOptions,
     HostLayers, KvMemory, LoadGroup, LoadKind, LoadOption, LoadOptions, LoadProgress, LogitBias,
     LogitRows, Lora, LoraChoice, ModelSource, PageCounts, PlacementOptions, Pooling, Prompt,
-    PromptToken, RequestHandle, RerankOptions, RerankQuery, Score, Speculation, SpeculationStats,
-    Stats, Status, Token, TokenLogprob, TokenStream, Trigger,
+    PromptImage, PromptToken, RequestHandle, RerankOptions, RerankQuery, Score, Speculation,
+    SpeculationStats, Stats, Status, Token, TokenLogprob, TokenStream, Trigger,
 };
 pub use device::Device;
 pub use engine::{Engine, EngineBuilder};

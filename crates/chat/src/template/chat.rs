@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::picture::{IMAGES_MAX, image_bytes};
-use crate::{Error, Message};
+use crate::picture::{Detail, IMAGES_MAX, image_bytes, image_detail, image_file, text_part};
+use crate::{Content, Error, Message};
 
 /// A conversation with its tools and options.
 ///
@@ -72,6 +72,44 @@ impl Chat {
         self.count_images()?;
         let parts = self.messages.iter().flat_map(|message| message.images());
         parts.enumerate().map(|(i, part)| image_bytes(part, i + 1)).collect()
+    }
+
+    /// Puts pictures, by the bytes of their files, before the text of the last message.
+    ///
+    /// ```
+    /// let mut chat = pelton_chat::Chat::new(vec![pelton_chat::Message::new("user", "What is this?")]);
+    /// chat.attach_images([b"\x89PNG"])?;
+    /// assert_eq!(chat.images()?.len(), 1);
+    /// # Ok::<(), pelton_chat::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the last message is not the user's.
+    pub fn attach_images(
+        &mut self,
+        files: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    ) -> Result<(), Error> {
+        let Some(last) = self.messages.last_mut().filter(|last| last.role == "user") else {
+            let expected = "expected one of the user as the last message";
+            return Err(Error::Invalid(format!("pictures have no message, {expected}")));
+        };
+        let images = files.into_iter().map(|file| image_file(file.as_ref()));
+        let rest = match last.content.take() {
+            Some(Content::Parts(parts)) => parts,
+            Some(Content::Text(text)) if !text.is_empty() => vec![text_part(&text)],
+            _ => Vec::new(),
+        };
+        last.content = Some(Content::Parts(images.chain(rest).collect()));
+        Ok(())
+    }
+
+    /// How closely the model looks at each picture in its messages, in their order.
+    ///
+    /// # Errors
+    /// If one has an unknown word for it.
+    pub fn details(&self) -> Result<Vec<Detail>, Error> {
+        let parts = self.messages.iter().flat_map(|message| message.images());
+        parts.map(image_detail).collect()
     }
 
     /// The number of pictures in its messages.

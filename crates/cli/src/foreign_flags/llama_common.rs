@@ -16,7 +16,6 @@ const ROPE: &str = "the model's file says how positions are scaled, and no optio
 const LOGS: &str = "the environment variable RUST_LOG chooses log lines";
 const SOUNDS: &str = "chats take text and pictures; `pelton transcribe` takes audio";
 const MMPROJ: &str = "an mmproj file in the folder of the model is loaded with it";
-const BY_FILE: &str = "the files of the model say how its pictures are prepared";
 const NO_VIDEOS: &str = "Pelton reads no videos";
 
 const fn switch(names: &'static str, why: &'static str) -> Row {
@@ -256,7 +255,7 @@ pub(super) const CHAT: &[Row] = &[
     flag("--no-mmproj --no-mmproj-auto", "--pictures=off"),
     noted_flag("--mmproj-offload --no-mmproj-offload", ITSELF),
     noted("-mmdev --mmproj-device", ITSELF),
-    noted("--image-min-tokens", BY_FILE).env("LLAMA_ARG_IMAGE_MIN_TOKENS"),
+    is("--image-min-tokens", "--image-min-tokens").env("LLAMA_ARG_IMAGE_MIN_TOKENS"),
     is("--image-max-tokens", "--image-max-tokens").env("LLAMA_ARG_IMAGE_MAX_TOKENS"),
     noted("--mtmd-batch-max-tokens", ITSELF),
     noted("--video-fps", NO_VIDEOS),

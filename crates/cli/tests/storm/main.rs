@@ -11,6 +11,9 @@
 
 #[path = "../../../audio/tests/common/absurd.rs"]
 mod absurd;
+#[path = "../../../image/tests/common/absurd.rs"]
+#[allow(dead_code, reason = "it makes files of all kinds")]
+mod absurd_pictures;
 mod attack;
 mod bodies;
 mod client;
@@ -19,6 +22,7 @@ mod honest;
 mod hostile;
 mod hub;
 mod many;
+mod pictures;
 mod reported;
 mod server;
 mod soak;

@@ -26,7 +26,7 @@ pub use load_options::{
     Lora, PlacementOptions,
 };
 pub(crate) use load_options::{ProgressCallback, ROWS_MAX, SEQUENCES_MAX};
-pub use prompt::Prompt;
+pub use prompt::{Prompt, PromptImage};
 pub use source::ModelSource;
 pub use speculation::{Speculation, SpeculationStats};
 pub use status::{PageCounts, Status};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pelton_chat::Segment;
+use pelton_chat::{Detail, Segment};
 use pelton_image::Picture;
 
 /// The text before the one that is generated.
@@ -18,10 +18,25 @@ pub enum Prompt {
         /// The text.
         segments: Vec<Segment>,
         /// The pictures, by the numbers in the segments.
-        images: Vec<Arc<Picture>>,
+        images: Vec<PromptImage>,
     },
     /// Token ids, used as they are.
     Tokens(Vec<u32>),
+}
+
+/// A picture of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromptImage {
+    /// The picture.
+    pub picture: Arc<Picture>,
+    /// How closely the model looks at it.
+    pub detail: Detail,
+}
+
+impl From<Arc<Picture>> for PromptImage {
+    fn from(picture: Arc<Picture>) -> Self {
+        Self { picture, detail: Detail::default() }
+    }
 }
 
 impl From<&str> for Prompt {
@@ -38,7 +53,7 @@ impl From<String> for Prompt {
 
 impl Prompt {
     /// The pictures.
-    pub fn images(&self) -> &[Arc<Picture>] {
+    pub fn images(&self) -> &[PromptImage] {
         match self {
             Self::Segments { images, .. } => images,
             _ => &[],

@@ -43,9 +43,10 @@ mod template;
 pub use ids::call_id;
 pub use options::ChatOptions;
 pub use pelton_chat::{
-    Call, Capabilities, Chat, Clock, Content, Error, Event, Format, IMAGE_BYTES_MAX, IMAGES_MAX,
-    Limits, Message, Parser, Reply, Rule, Segment, Template, ToolCall, ToolGrammar, image_file,
-    image_part, image_source, is_image, is_tool_name, text_part,
+    Call, Capabilities, Chat, Clock, Content, Detail, Error, Event, Format, IMAGE_BYTES_MAX,
+    IMAGES_MAX, Limits, Message, Parser, Reply, Rule, Segment, Template, ToolCall, ToolGrammar,
+    image_detail, image_file, image_part, image_source, is_image, is_tool_name, text_part,
+    with_detail,
 };
 pub(crate) use pictures::NO_VISION;
 pub use prompt::{AnswerStart, CallConstraint, ChatPrompt, ToolChoice};

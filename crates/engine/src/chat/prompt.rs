@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use pelton_chat::{Error, Format, Parser, Rule, Segment, ToolGrammar};
 use pelton_constraint::Constraint;
-use pelton_image::Picture;
 use pelton_tokenizer::Tokenizer;
 use serde_json::{Value, json};
 
 use super::{lark::lark, reply::ReplyParser};
-use crate::api::{GenerateOptions, Prompt};
+use crate::api::{GenerateOptions, Prompt, PromptImage};
 
 /// The name of gpt-oss's format.
 const HARMONY: &str = "harmony";
@@ -93,7 +92,7 @@ pub(super) struct Parsing {
 impl ChatPrompt {
     pub(super) fn new(
         segments: Vec<Segment>,
-        images: Vec<Arc<Picture>>,
+        images: Vec<PromptImage>,
         calls: Option<CallConstraint>,
         mut parsing: Parsing,
     ) -> Self {

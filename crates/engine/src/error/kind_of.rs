@@ -43,6 +43,7 @@ impl Error {
             Self::Chat(_)
             | Self::Picture(_)
             | Self::PictureCount { .. }
+            | Self::PictureBounds { .. }
             | Self::Transcription(_)
             | Self::Option { .. }
             | Self::Effort { .. }

@@ -69,6 +69,22 @@ impl Model {
         Ok(Tokenized { tokens, pictures: None })
     }
 
+    /// The tokens of a prompt. Each of the tokens that a picture becomes is the id of a placeholder,
+    /// and no picture is prepared for the model.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Self::submit) of the prompt. Its length is not checked, but that of its
+    /// pictures.
+    pub fn tokenize(&self, prompt: &Prompt) -> Result<Vec<u32>, Error> {
+        match (prompt, &self.loaded.vision) {
+            (Prompt::Segments { segments, images }, Some(vision)) if !images.is_empty() => {
+                vision.placeholders(self.tokenizer()?, segments, images)
+            }
+            _ => Ok(self.tokens(prompt)?.tokens),
+        }
+    }
+
     /// Checks the options of a request and the tokens of its prompt.
     pub(super) fn check_request(
         &self,

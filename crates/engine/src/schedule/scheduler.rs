@@ -42,6 +42,8 @@ pub(crate) struct Scheduler {
     passes: VecDeque<SubmittedPass>,
     timing: Timing,
     turns: Turns,
+    /// Whether the tower had a pass after the last pass of decoding sequences.
+    looked: bool,
     drafting: Drafting,
     /// The matchers of constraints at work.
     matchers: MatcherPool,
@@ -67,6 +69,7 @@ impl Scheduler {
             shares: Shares::default(),
             passes: VecDeque::new(),
             turns: Turns::new(),
+            looked: false,
             drafting,
             matchers: MatcherPool::default(),
             health: Health::default(),

@@ -76,7 +76,7 @@ impl Eyes {
         };
         let seen = &shown.seen;
         if let Some(embeddings) = self.newest.get(&seen.key) {
-            shown.embeddings = Some(embeddings);
+            shown.show(embeddings);
             return Ok(ControlFlow::Break(()));
         }
         let (mut embeddings, next) = match self.begun.take_if(|(key, ..)| *key == seen.key) {
@@ -90,13 +90,14 @@ impl Eyes {
                 false => embeddings.extend(new),
             }
         }
+        let key = seen.key;
         if next + 1 < seen.prepared.grids.len() {
-            self.begun = Some((seen.key, embeddings, next + 1));
+            self.begun = Some((key, embeddings, next + 1));
             return Ok(ControlFlow::Continue(()));
         }
         let embeddings = Arc::new(embeddings);
-        self.newest.keep(seen.key, &embeddings);
-        shown.embeddings = Some(embeddings);
+        self.newest.keep(key, &embeddings);
+        shown.show(embeddings);
         Ok(ControlFlow::Break(()))
     }
 

@@ -1,7 +1,7 @@
 //! The texts and rows of a picture in a prompt, by the family of the tower.
 
 use pelton_graph::TowerFamily;
-use pelton_image::Prepared;
+use pelton_image::Plan;
 
 /// The texts and rows of a picture in a prompt.
 #[derive(Debug)]
@@ -67,17 +67,18 @@ impl Joining {
     }
 
     /// The text of a picture.
-    pub(super) fn write(&self, prepared: &Prepared) -> Written {
-        let tokens = |i: usize| prepared.grids.get(i).map_or(0, pelton_image::Grid::tokens);
+    pub(super) fn write(&self, plan: &Plan) -> Written {
+        let grids = plan.grids();
+        let tokens = |i: usize| grids.get(i).map_or(0, pelton_image::Grid::tokens);
         let (mut text, mut runs) = (String::new(), Vec::new());
         match self.sequence {
             Sequence::One([before, after]) => {
                 text = [before, after].concat();
-                runs.push(prepared.tokens);
+                runs.push(plan.tokens());
             }
             Sequence::Crops([before, after]) => {
                 let whole = [before, after].concat();
-                let crops = prepared.grids.len().saturating_sub(1);
+                let crops = grids.len().saturating_sub(1);
                 text = match crops {
                     0 => whole,
                     _ => format!(
@@ -88,7 +89,7 @@ impl Joining {
                 runs.extend((0..=crops).map(tokens));
             }
             Sequence::Lines { after, end } => {
-                for grid in &prepared.grids {
+                for grid in &grids {
                     let [rows, columns] = [grid.rows / grid.merge, grid.columns / grid.merge];
                     for row in 1..=rows {
                         text.push_str(self.mark);
@@ -99,7 +100,7 @@ impl Joining {
             }
             Sequence::Tiles => {
                 const AROUND: &str = "<fake_token_around_image>";
-                let (rows, columns) = prepared.tiles;
+                let (rows, columns) = plan.tiles;
                 for row in 1..=rows {
                     for column in 1..=columns {
                         text += &format!("{AROUND}<row_{row}_col_{column}>{}", self.mark);

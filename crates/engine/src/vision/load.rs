@@ -5,23 +5,26 @@ use std::sync::{Arc, Mutex};
 use pelton_graph::{
     Backend, KvType, Limits, Mask, Op, PictureRows, Plan, VisionTower, build_tower, pages_for,
 };
-use pelton_image::{Preprocessor, Tower};
+use pelton_image::{Bounds, Preprocessor, Tower};
 use pelton_tokenizer::{Special, Tokenizer};
 use pelton_weights::Checkpoint;
 
-use super::{Eyes, Vision, identities::Identities, joining::Joining};
+use super::{Eyes, Vision, held::Held, identities::Identities, joining::Joining};
 use crate::{Error, api::LoadOptions};
 
 /// The most embeddings of a picture where the options do not say.
 const TOKENS: usize = 4096;
+
+/// Bytes of patches that may wait for the tower, for each prompt token that may wait.
+const HELD: usize = 1 << 10;
 
 /// A tower that is not on a device yet.
 pub(crate) struct OpenTower {
     tower: Arc<VisionTower>,
     checkpoint: Arc<Checkpoint>,
     preprocessor: Arc<Preprocessor>,
-    /// The most embeddings of a picture, and rows of the tower for them.
-    tokens: usize,
+    /// The embeddings of a picture, and rows of the tower for the most.
+    bounds: Bounds,
     rows: usize,
     /// The form of keys and values of a picture's patches.
     kv: KvType,
@@ -37,10 +40,14 @@ pub(crate) fn open(checkpoint: Checkpoint, options: &LoadOptions) -> Result<Open
     let settings = checkpoint.vision_settings()?;
     let sides = Tower { patch: tower.patch, merge: tower.merge };
     let preprocessor = Preprocessor::from_json(&settings.file, &settings.json, sides)?;
-    let tokens = options.picture_tokens.unwrap_or(TOKENS);
+    let most = options.picture_tokens.unwrap_or(TOKENS);
+    let least = options.picture_tokens_min.unwrap_or(0);
+    if least > most {
+        return Err(Error::PictureBounds { least, most });
+    }
     let rows = match tower.grid {
         Some(grid) => tower.rows(grid),
-        None => tokens.saturating_mul((tower.merge as usize).pow(2)).min(tower.tower.context),
+        None => most.saturating_mul((tower.merge as usize).pow(2)).min(tower.tower.context),
     };
     let (tower, checkpoint) = (Arc::new(tower), Arc::new(checkpoint));
     let preprocessor = Arc::new(preprocessor);
@@ -49,7 +56,8 @@ pub(crate) fn open(checkpoint: Checkpoint, options: &LoadOptions) -> Result<Open
         KvType::F32 => KvType::F32,
         KvType::F16 | KvType::Q8_0 => KvType::F16,
     };
-    Ok(OpenTower { tower, checkpoint, preprocessor, tokens, rows, kv })
+    let bounds = Bounds { least, most };
+    Ok(OpenTower { tower, checkpoint, preprocessor, bounds, rows, kv })
 }
 
 impl OpenTower {
@@ -138,6 +146,10 @@ impl OpenTower {
             _ => false,
         });
         let first = u32::try_from(text.input_tokens()).unwrap_or(u32::MAX);
+        let mut bounds = self.bounds;
+        if is_whole {
+            bounds.most = bounds.most.min(sizes.rows);
+        }
         let vision = Vision {
             joining,
             tower: Arc::clone(&self.tower),
@@ -146,9 +158,10 @@ impl OpenTower {
             mark,
             is_whole,
             has_axes: text.ropes.iter().any(|rope| !rope.axes.is_empty()),
-            most: if is_whole { self.tokens.min(sizes.rows) } else { self.tokens },
+            bounds,
             context: sizes.context,
             identities: Mutex::new(Identities::new(first)),
+            held: Arc::new(Held::new(options.queue_tokens.saturating_mul(HELD))),
         };
         let checkpoint = Arc::clone(&self.checkpoint);
         Ok((vision, Eyes::new(Arc::clone(&self.tower), checkpoint, loaded, self.rows)))
@@ -168,5 +181,31 @@ fn limits(plan: &Plan, rows: usize, kv: KvType) -> Limits {
         kv,
         tokens: plan.vocab,
         bias: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use pelton_cpu::Cpu;
+
+    use super::*;
+
+    /// The option for the most tokens sizes the buffers: the largest picture that may come costs no
+    /// more.
+    #[test]
+    fn buffers_have_the_size_of_the_most_tokens() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/vision");
+        let needs = |tokens| {
+            let tower = Checkpoint::open_tower(&folder.join("qwen2.5-vl")).unwrap().unwrap();
+            let options = LoadOptions::default().picture_tokens(tokens);
+            open(tower, &options).unwrap().needs(&Cpu::new(1)).unwrap()
+        };
+        let [few, some, many] = [64, 1024, 4096].map(needs);
+        assert!(some > 4 * few && many > 3 * some, "{few}, {some}, {many}");
+        let tower = Checkpoint::open_tower(&folder.join("qwen2.5-vl")).unwrap().unwrap();
+        let default = open(tower, &LoadOptions::default()).unwrap();
+        assert_eq!(default.needs(&Cpu::new(1)).unwrap(), many);
     }
 }

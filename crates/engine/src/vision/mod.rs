@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `joining` | the table of families: the texts around the rows of a picture |
 //! | `seen` | a picture as a tower takes it, and its key |
+//! | `held` | the bound of the patches that wait for the tower |
 //! | `identities` | numbers for the rows of pictures, by which cached prefixes are found |
 //! | `pictures` | the rows of pictures in one sequence: their places and embeddings |
 //! | `prompts` | a tower as callers need it: prompts with pictures become tokens |
@@ -20,6 +21,7 @@
 //! each row of each distinct picture, so pictures that differ in one pixel share no page.
 
 mod eyes;
+mod held;
 mod identities;
 mod joining;
 mod load;

@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use pelton_graph::Place;
 
-use super::seen::Seen;
+use super::{held::Hold, seen::Seen};
 
 /// Neighbouring rows of a picture in a sequence.
 #[derive(Clone, Debug)]
@@ -22,9 +22,24 @@ pub(crate) struct Block {
 /// A picture of a sequence.
 #[derive(Debug)]
 pub(super) struct Shown {
-    pub(super) seen: Arc<Seen>,
+    pub(super) seen: Seen,
+    /// The memory of its patches.
+    hold: Option<Hold>,
     /// Its embeddings, as soon as they are known.
-    pub(super) embeddings: Option<Arc<Vec<f32>>>,
+    embeddings: Option<Arc<Vec<f32>>>,
+}
+
+impl Shown {
+    pub(super) fn new(seen: Seen, hold: Hold) -> Self {
+        Self { seen, hold: Some(hold), embeddings: None }
+    }
+
+    /// Takes the embeddings in place of the patches.
+    pub(super) fn show(&mut self, embeddings: Arc<Vec<f32>>) {
+        self.embeddings = Some(embeddings);
+        self.seen.prepared.pixels = Vec::new();
+        self.hold = None;
+    }
 }
 
 /// The rows of pictures in one sequence.
@@ -43,7 +58,7 @@ pub(crate) struct Pictures {
 
 impl Pictures {
     pub(super) fn new(
-        seen: Vec<Arc<Seen>>,
+        all: Vec<Shown>,
         blocks: Vec<Block>,
         tokens: &[u32],
         is_whole: bool,
@@ -51,14 +66,12 @@ impl Pictures {
     ) -> Self {
         let mut identities = tokens.to_vec();
         for block in &blocks {
-            let numbers = seen[block.picture].numbers.clone().unwrap_or_default();
+            let numbers = all[block.picture].seen.numbers.clone().unwrap_or_default();
             let own = numbers.skip(block.first);
             for (to, number) in identities[block.rows.clone()].iter_mut().zip(own) {
                 *to = number;
             }
         }
-        let shown = |seen| Shown { seen, embeddings: None };
-        let all = seen.into_iter().map(shown).collect();
         Self { all, blocks, identities, is_whole, width }
     }
 

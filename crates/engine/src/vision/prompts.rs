@@ -2,18 +2,22 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pelton_chat::Segment;
+use pelton_chat::{Detail, Segment};
 use pelton_graph::VisionTower;
-use pelton_image::{Grid, Job, Limits, Picture, Prepared, Preprocessor};
+use pelton_image::{Bounds, Grid, Job, Limits, Plan, Preprocessor};
 use pelton_tokenizer::Tokenizer;
 
 use super::{
+    held::Held,
     identities::Identities,
     joining::Joining,
-    pictures::{Block, Pictures},
+    pictures::{Block, Pictures, Shown},
     seen::{Seen, key},
 };
-use crate::{Error, chat};
+use crate::{Error, api::PromptImage, chat};
+
+/// The most embeddings of a picture that is looked at with low detail.
+const LOW: usize = 256;
 
 /// The tokens of a prompt, and its pictures.
 #[derive(Debug)]
@@ -36,11 +40,13 @@ pub(crate) struct Vision {
     pub(super) is_whole: bool,
     /// Whether rows of a picture have coordinates of two axes.
     pub(super) has_axes: bool,
-    /// The most embeddings of a picture.
-    pub(super) most: usize,
+    /// The embeddings of a picture.
+    pub(super) bounds: Bounds,
     /// Positions of a sequence.
     pub(super) context: usize,
     pub(super) identities: Mutex<Identities>,
+    /// The patches that wait for the tower.
+    pub(super) held: Arc<Held>,
 }
 
 impl Vision {
@@ -49,37 +55,81 @@ impl Vision {
         self.joining.placeholder
     }
 
-    /// The tokens of a rendered chat with pictures.
+    /// The tokens of a rendered chat with pictures, which are resized and cut for that.
     ///
     /// # Errors
     ///
-    /// [`Error::Picture`] if the tower cannot take one of them; as for texts otherwise.
+    /// [`Error::Picture`] if the tower cannot take one of them, [`Error::Busy`] if the pictures of
+    /// other requests take too much memory; as for texts otherwise.
     pub(crate) fn tokens(
         &self,
         tokenizer: &Tokenizer,
         segments: &[Segment],
-        images: &[Arc<Picture>],
+        images: &[PromptImage],
     ) -> Result<Tokenized, Error> {
-        // before a picture is resized: the patches of all take far more memory than their files
+        let plans = self.plans(images)?;
+        let (tokens, blocks) = self.laid_out(tokenizer, segments, &plans)?;
+        let bytes = |plan: &Plan| {
+            let patches: usize = plan.grids().iter().map(Grid::patches).sum();
+            patches * 3 * (self.tower.patch as usize).pow(2) * size_of::<f32>()
+        };
+        let mut hold = self.held.take(plans.iter().map(bytes).sum())?;
+        let mut shown = Vec::with_capacity(images.len());
+        for (i, (image, plan)) in images.iter().zip(&plans).enumerate() {
+            shown.push(Shown::new(self.see(&name(i), image)?, hold.part(bytes(plan))));
+        }
+        let width = (1 + self.tower.deepstack) * self.tower.width;
+        let pictures = Pictures::new(shown, blocks, &tokens, self.is_whole, width);
+        Ok(Tokenized { tokens, pictures: Some(Box::new(pictures)) })
+    }
+
+    /// Those tokens alone. No picture is resized for them.
+    ///
+    /// # Errors
+    ///
+    /// As [`tokens`](Self::tokens).
+    pub(crate) fn placeholders(
+        &self,
+        tokenizer: &Tokenizer,
+        segments: &[Segment],
+        images: &[PromptImage],
+    ) -> Result<Vec<u32>, Error> {
+        Ok(self.laid_out(tokenizer, segments, &self.plans(images)?)?.0)
+    }
+
+    /// The sizes of pictures, before any is resized: the patches of all take far more memory than
+    /// their files.
+    fn plans(&self, images: &[PromptImage]) -> Result<Vec<Plan>, Error> {
         let mut rows = 0;
+        let mut plans = Vec::with_capacity(images.len());
         for (i, image) in images.iter().enumerate() {
-            rows += self.rows(&name(i), image)?;
+            let plan = self.plan(&name(i), image)?;
+            rows += plan.tokens();
+            plans.push(plan);
         }
-        if rows > self.context {
-            return Err(Error::PromptTooLong { tokens: rows, context: self.context });
+        match rows > self.context {
+            true => Err(Error::PromptTooLong { tokens: rows, context: self.context }),
+            false => Ok(plans),
         }
-        let seen = images.iter().enumerate().map(|(i, image)| self.see(&name(i), image));
-        let seen = seen.collect::<Result<Vec<_>, _>>()?;
+    }
+
+    /// The tokens of a rendered chat, and the places of its pictures' rows.
+    fn laid_out(
+        &self,
+        tokenizer: &Tokenizer,
+        segments: &[Segment],
+        plans: &[Plan],
+    ) -> Result<(Vec<u32>, Vec<Block>), Error> {
         let (mut texts, mut runs) = (Vec::with_capacity(segments.len()), Vec::new());
         for segment in segments {
             let Some(picture) = segment.image else {
                 texts.push(segment.clone());
                 continue;
             };
-            let of = seen
+            let of = plans
                 .get(picture)
-                .ok_or(Error::PictureCount { found: images.len(), expected: picture + 1 })?;
-            let written = self.joining.write(&of.prepared);
+                .ok_or(Error::PictureCount { found: plans.len(), expected: picture + 1 })?;
+            let written = self.joining.write(of);
             let mut first = 0;
             for rows in written.runs {
                 runs.push((picture, first, rows));
@@ -100,15 +150,13 @@ impl Vision {
             let (picture, first, rows) = runs.next().ok_or_else(|| self.marks())?;
             let start = tokens.len();
             tokens.resize(start + rows, self.stand_in);
-            let grid = self.has_axes.then(|| self.grid(&seen[picture].prepared)).flatten();
+            let grid = self.has_axes.then(|| grid(&plans[picture])).flatten();
             blocks.push(Block { rows: start..start + rows, picture, first, grid });
         }
-        if runs.next().is_some() {
-            return Err(self.marks());
+        match runs.next() {
+            Some(_) => Err(self.marks()),
+            None => Ok((tokens, blocks)),
         }
-        let width = (1 + self.tower.deepstack) * self.tower.width;
-        let pictures = Pictures::new(seen, blocks, &tokens, self.is_whole, width);
-        Ok(Tokenized { tokens, pictures: Some(Box::new(pictures)) })
     }
 
     /// A vocabulary that does not have the marks of a picture as control tokens.
@@ -116,29 +164,42 @@ impl Vision {
         Error::PictureMark { mark: self.joining.mark }
     }
 
-    /// The grid of embeddings of a picture that is one.
-    fn grid(&self, prepared: &Prepared) -> Option<[u32; 2]> {
-        let &[Grid { rows, columns, merge }] = prepared.grids.as_slice() else { return None };
-        Some([rows / merge, columns / merge])
-    }
-
-    /// The rows of a picture, by its size.
-    fn rows(&self, name: &str, picture: &Picture) -> Result<usize, Error> {
-        let tokens = self.preprocessor.plan(picture.width(), picture.height(), name)?.tokens();
-        match tokens > self.most {
-            true => Err(Error::PictureTokens { name: name.to_owned(), tokens, most: self.most }),
-            false => Ok(tokens),
+    /// The sizes of what the tower sees of a picture.
+    fn plan(&self, name: &str, image: &PromptImage) -> Result<Plan, Error> {
+        let (picture, bounds) = (&image.picture, self.bounds(image.detail));
+        let plan = self.preprocessor.plan(picture.width(), picture.height(), bounds, name)?;
+        let (tokens, most) = (plan.tokens(), self.bounds.most);
+        match tokens > most {
+            true => Err(Error::PictureTokens { name: name.to_owned(), tokens, most }),
+            false => Ok(plan),
         }
     }
 
-    fn see(&self, name: &str, picture: &Picture) -> Result<Arc<Seen>, Error> {
+    /// The embeddings of a picture that is looked at so closely.
+    fn bounds(&self, detail: Detail) -> Bounds {
+        let Bounds { least, most } = self.bounds;
+        match detail {
+            Detail::Low => Bounds { least, most: most.min(LOW) },
+            Detail::Auto | Detail::High => self.bounds,
+            Detail::Original => Bounds::default(),
+        }
+    }
+
+    fn see(&self, name: &str, image: &PromptImage) -> Result<Seen, Error> {
         let job = Job::new(name, Limits::default(), &|| false);
-        let prepared = self.preprocessor.prepare(picture, &job)?;
+        let prepared =
+            self.preprocessor.prepare(&image.picture, self.bounds(image.detail), &job)?;
         let key = key(&prepared);
         let rows = u32::try_from(prepared.tokens).unwrap_or(u32::MAX);
         let identities = &mut *self.identities.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Arc::new(Seen { key, numbers: identities.of(&key, rows), prepared }))
+        Ok(Seen { key, numbers: identities.of(&key, rows), prepared })
     }
+}
+
+/// The grid of embeddings of a picture that is one.
+fn grid(plan: &Plan) -> Option<[u32; 2]> {
+    let &[Grid { rows, columns, merge }] = plan.grids().as_slice() else { return None };
+    Some([rows / merge, columns / merge])
 }
 
 /// The name of picture `index` in errors.

@@ -95,7 +95,7 @@ impl Family {
         let segments = parts.iter().map(|part| match part {
             Part::Text(text) => Segment { text: text.clone(), control_tokens: true, image: None },
             Part::Picture(number) => {
-                images.push(Arc::clone(&pictures[*number]));
+                images.push(Arc::clone(&pictures[*number]).into());
                 let text = self.placeholder.to_owned();
                 Segment { text, control_tokens: true, image: Some(images.len() - 1) }
             }
@@ -376,4 +376,51 @@ fn pictures_that_do_not_fit_are_refused() {
     let Prompt::Segments { segments, .. } = prompt() else { panic!("a prompt of segments") };
     let without = Prompt::Segments { segments, images: Vec::new() };
     assert_eq!(refused(&model, without), "the prompt has 0 pictures, expected at least 1");
+}
+
+/// A picture whose rows see each other is never cut: where a pass cannot have it, it is refused.
+#[test]
+fn a_picture_longer_than_a_pass_is_refused() {
+    let family = Family::all().find(|family| family.name == "gemma4-whole").unwrap();
+    let rgb = |count: usize| (0..count).map(|i| (i * 7) as u8).collect();
+    let wide = Arc::new(Picture::new(400, 280, rgb(400 * 280 * 3)).unwrap());
+    let prompt = || long(&family, 3, &[Arc::clone(&wide)]);
+    let few = family.model(LoadOptions::default().rows(64));
+    let error = few.generate(prompt(), greedy(1)).err().unwrap().to_string();
+    assert!(error.contains("becomes 70 tokens, expected at most 64"), "{error}");
+    // the model goes on
+    assert_eq!(few.generate("abc", greedy(3)).unwrap().count(), 3);
+    let more = family.model(LoadOptions::default().rows(128));
+    assert_eq!(answer(&more, prompt()), answer(&family.model(LoadOptions::default()), prompt()));
+}
+
+/// Recurrent states are kept at the borders of pages, with pictures before them as with texts.
+#[test]
+fn hybrid_models_find_prefixes_of_chats_with_pictures() {
+    let family = Family::all().find(|family| family.name == "qwen3.5").unwrap();
+    let model = family.model(LoadOptions::default());
+    let turn = |parts: &[Part]| family.prompt(parts, &family.pictures);
+    let text = |letter: &str, count| Part::Text(letter.repeat(count));
+    let first = [text("a", 20), Part::Picture(0), text("b", 80)];
+    assert_eq!(cached(&model, turn(&first)), 0);
+    let second = [text("a", 20), Part::Picture(0), text("b", 80), Part::Picture(1), text("c", 70)];
+    let expected = answer(&family.model(LoadOptions::default()), turn(&second));
+    assert!(cached(&model, turn(&second)) >= 64);
+    assert_eq!(answer(&model, turn(&second)), expected);
+    assert!(cached(&model, turn(&second)) >= 128);
+}
+
+/// Rows of pictures have no tokens whose probabilities could be told.
+#[test]
+fn probabilities_of_prompts_with_pictures_are_refused() {
+    let family = Family::all().next().unwrap();
+    let model = family.model(LoadOptions::default());
+    let prompt = long(&family, 3, &family.pictures);
+    let error = model.logprobs(prompt.clone(), GenerateOptions::default()).err().unwrap();
+    let said = error.to_string();
+    assert!(said.contains("prompt_logprobs of a prompt with pictures"), "{said}");
+    let tokens = model.tokenize(&prompt).unwrap();
+    let stream = model.generate(prompt, greedy(1)).unwrap();
+    let handle = stream.handle().clone();
+    assert_eq!((stream.count(), handle.stats().prompt_tokens), (1, tokens.len()));
 }

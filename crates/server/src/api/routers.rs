@@ -48,7 +48,7 @@ pub(super) async fn render_chat(
     let mut request = chat::take(&app, &mut fields)?;
     fields.finish(&[extras::ANY, extras::TEXT, extras::STREAM])?;
     generate::blocking(move || {
-        let tokens = lease.encode(&request.render(&lease)?.prompt)?;
+        let tokens = lease.read_tokens(&request.render(&lease)?.prompt)?;
         Ok(Answer(rendered("chatcmpl-", &lease, &tokens)))
     })
     .await

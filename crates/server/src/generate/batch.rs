@@ -6,11 +6,14 @@ use axum::http::StatusCode;
 
 use crate::error::ApiError;
 
+/// Submits the text of a number.
+type Submit<T> = Arc<dyn Fn(usize) -> Result<T, ApiError> + Send + Sync>;
+
 /// Texts of one request that are not all submitted. A request may have more of them than the queue
 /// holds.
 pub(crate) struct Batch<T> {
-    /// Submits the text of a number.
-    submit: Arc<dyn Fn(usize) -> Result<T, ApiError> + Send + Sync>,
+    /// Submits the text of a number, until all are submitted: it has the prompt with its pictures.
+    submit: Option<Submit<T>>,
     next: usize,
     count: usize,
     /// Whether a submission may have to compile a constraint.
@@ -24,7 +27,7 @@ impl<T> Batch<T> {
         compiles: bool,
         submit: impl Fn(usize) -> Result<T, ApiError> + Send + Sync + 'static,
     ) -> Self {
-        Self { submit: Arc::new(submit), next: 0, count, compiles }
+        Self { submit: Some(Arc::new(submit)), next: 0, count, compiles }
     }
 
     /// Whether all are submitted.
@@ -39,8 +42,8 @@ impl<T> Batch<T> {
     /// If a text cannot be submitted, or there is no room for the first one.
     pub(crate) fn submit(&mut self) -> Result<Vec<T>, ApiError> {
         let mut some = Vec::new();
-        while self.next < self.count {
-            match (self.submit)(self.next) {
+        while let Some(submit) = self.submit.as_ref().filter(|_| self.next < self.count) {
+            match submit(self.next) {
                 Ok(one) => some.push(one),
                 Err(error) if error.status == StatusCode::TOO_MANY_REQUESTS && self.next > 0 => {
                     break;
@@ -48,6 +51,9 @@ impl<T> Batch<T> {
                 Err(error) => return Err(error),
             }
             self.next += 1;
+        }
+        if self.is_submitted() {
+            self.submit = None;
         }
         Ok(some)
     }

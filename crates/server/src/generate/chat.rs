@@ -153,12 +153,25 @@ impl ChatRequest {
 
     /// Renders the chat. Blocks for as long as that takes.
     pub(crate) fn render(&mut self, served: &Served) -> Result<ChatPrompt, ApiError> {
+        self.fetch(served)?;
+        let _place = self.place()?;
+        self.rendered(served)
+    }
+
+    /// Fetches the pictures at addresses, or leaves all out for a model that sees none.
+    fn fetch(&mut self, served: &Served) -> Result<(), ApiError> {
         match &served.media {
-            Some(media) if served.takes_images() => media.fetch(&mut self.chat)?,
-            _ => pictures::leave_out(&mut self.chat)?,
+            Some(media) if served.takes_images() => media.fetch(&mut self.chat),
+            _ => pictures::leave_out(&mut self.chat),
         }
-        // held while the pictures are decoded
-        let _place = self.has_pictures().then(pictures::place).transpose()?;
+    }
+
+    /// A place for pictures, which is held for as long as they are decoded, if there are any.
+    fn place(&self) -> Result<Option<pictures::Place>, ApiError> {
+        self.has_pictures().then(pictures::place).transpose()
+    }
+
+    fn rendered(&self, served: &Served) -> Result<ChatPrompt, ApiError> {
         served.render(&self.chat, &self.tool_choice, self.parallel)
     }
 
@@ -179,7 +192,10 @@ impl ChatRequest {
         mut self,
         context: &Context,
     ) -> Result<(Vec<ReplyRun>, Batch<ReplyRun>), ApiError> {
-        let prompt = self.render(&context.lease)?;
+        self.fetch(&context.lease)?;
+        // until the model has their patches in place of them
+        let _place = self.place()?;
+        let prompt = self.rendered(&context.lease)?;
         if context.log_prompts {
             tracing::debug!(prompt = prompt.text(), "a chat is rendered");
         }

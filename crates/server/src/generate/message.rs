@@ -158,7 +158,8 @@ mod tests {
         let [user, tool, own] = messages(all.to_vec(), "messages").unwrap().try_into().unwrap();
         for message in [user, tool] {
             let part = message.images().next().unwrap();
-            assert_eq!(json!(part), json!({"type": "image_url", "image_url": {"url": "AAAA"}}));
+            let expected = json!({"url": "AAAA", "detail": "low"});
+            assert_eq!(json!(part), json!({"type": "image_url", "image_url": expected}));
         }
         assert_eq!(own.text().unwrap(), "[input_image: left out, this model does not read it]");
     }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use pelton::chat::{Chat, Content, image_part, is_image, text_part};
+use pelton::chat::{Chat, Content, Detail, image_part, is_image, text_part, with_detail};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -66,13 +66,13 @@ pub(crate) fn placeholder(kind: &str) -> String {
 /// If it has no source, or a file of the provider as its source.
 pub(crate) fn image(part: Map<String, Value>, path: &str) -> Result<Map<String, Value>, ApiError> {
     let mut part = Fields::of(path.to_owned(), Value::Object(part))?;
-    let source = match part.string("type")?.as_deref() {
+    let (source, detail) = match part.string("type")?.as_deref() {
         Some("image_url" | "input_image") => of_image_url(&mut part)?,
-        _ => of_image(&mut part)?,
+        _ => (of_image(&mut part)?, Detail::default()),
     };
     part.finish(&[extras::PART, extras::IMAGE])?;
     match source.filter(|source| !source.trim().is_empty()) {
-        Some(source) => Ok(image_part(source)),
+        Some(source) => Ok(with_detail(image_part(source), detail)),
         None => {
             let expected = "expected a picture as a data: URL or as base64";
             Err(ApiError::field(path, format!("{path} has no picture, {expected}")))
@@ -80,30 +80,30 @@ pub(crate) fn image(part: Map<String, Value>, path: &str) -> Result<Map<String, 
     }
 }
 
-/// The source of OpenAI's forms.
-fn of_image_url(part: &mut Fields) -> Result<Option<String>, ApiError> {
+/// The source of OpenAI's forms, and how closely the model looks at it.
+fn of_image_url(part: &mut Fields) -> Result<(Option<String>, Detail), ApiError> {
     if let Some(file) = part.string("file_id")? {
         let expected = "image_url with a data: URL: no files are stored here";
         return Err(part.wrong("file_id", &Value::String(file), expected));
     }
-    detail(part)?;
+    let own = detail(part)?;
     match part.take("image_url") {
-        Some(Value::String(source)) => Ok(Some(source)),
+        Some(Value::String(source)) => Ok((Some(source), own.unwrap_or_default())),
         Some(other) => {
             let mut inner = Fields::of(part.at("image_url"), other)?;
-            detail(&mut inner)?;
+            let detail = detail(&mut inner)?.or(own);
             let source = inner.string("url")?;
             inner.finish(&[extras::IMAGE])?;
-            Ok(source)
+            Ok((source, detail.unwrap_or_default()))
         }
-        None => Ok(None),
+        None => Ok((None, Detail::default())),
     }
 }
 
-/// Checks how closely the model is to look.
-fn detail(fields: &mut Fields) -> Result<(), ApiError> {
-    fields.choice("detail", &["auto", "low", "high", "original"])?;
-    Ok(())
+/// How closely the model is to look.
+fn detail(fields: &mut Fields) -> Result<Option<Detail>, ApiError> {
+    let word = fields.choice("detail", &Detail::ALL.map(Detail::name))?;
+    Ok(Detail::ALL.into_iter().find(|detail| Some(detail.name()) == word))
 }
 
 /// The source of Anthropic's form, and of those with the source in the part itself.

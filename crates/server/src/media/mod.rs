@@ -9,7 +9,8 @@ mod public;
 use std::time::{Duration, Instant};
 
 use pelton::chat::{
-    Chat, Content, IMAGE_BYTES_MAX, IMAGES_MAX, image_file, image_source, is_image,
+    Chat, Content, IMAGE_BYTES_MAX, IMAGES_MAX, image_detail, image_file, image_source, is_image,
+    with_detail,
 };
 use ureq::{
     Agent,
@@ -58,16 +59,7 @@ impl Resolver for PublicResolver {
 impl Media {
     /// A client that fetches from these hosts.
     pub(crate) fn new(hosts: &[String]) -> Self {
-        let config = Config::builder()
-            .https_only(true)
-            .proxy(None)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .http_status_as_error(false)
-            .user_agent(concat!("pelton/", env!("CARGO_PKG_VERSION")))
-            .accept_encoding("identity")
-            .max_idle_connections(0)
-            .build();
+        let config = config(true);
         let agent =
             Agent::with_parts(config, DefaultConnector::default(), PublicResolver::default());
         Self { hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect(), agent }
@@ -94,7 +86,8 @@ impl Media {
                 let shown: String = source.chars().take(SHOWN).collect();
                 ApiError::field("messages", format!("the picture at {shown:?} {problem}"))
             })?;
-            *part = image_file(&file);
+            let detail = image_detail(part).unwrap_or_default();
+            *part = with_detail(image_file(&file), detail);
         }
         Ok(())
     }
@@ -143,6 +136,20 @@ impl Media {
     }
 }
 
+/// How files are fetched.
+fn config(https_only: bool) -> Config {
+    Config::builder()
+        .https_only(https_only)
+        .proxy(None)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .http_status_as_error(false)
+        .user_agent(concat!("pelton/", env!("CARGO_PKG_VERSION")))
+        .accept_encoding("identity")
+        .max_idle_connections(0)
+        .build()
+}
+
 /// Whether a source is an address of the web.
 fn is_address(source: &str) -> bool {
     let scheme = source.split_once("://").map(|(scheme, _)| scheme);
@@ -165,7 +172,10 @@ fn failed(error: &ureq::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::{
+        io::{Read, Write},
+        net::TcpListener,
+    };
 
     use pelton::chat::Message;
     use serde_json::json;
@@ -208,6 +218,30 @@ mod tests {
             assert!(said.contains("without public addresses"), "{host}: {said}");
         }
         assert!(listener.accept().is_err());
+    }
+
+    /// A redirect of an allowed host is an answer without a picture. Its place is not dialled.
+    #[test]
+    fn redirects_to_private_addresses_are_not_followed() {
+        let [host, place] = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+        place.set_nonblocking(true).unwrap();
+        let target = format!("http://{}/secret", place.local_addr().unwrap());
+        let address = host.local_addr().unwrap();
+        let answering = std::thread::spawn(move || {
+            let (mut stream, _) = host.accept().unwrap();
+            let mut request = [0; 4096];
+            assert!(stream.read(&mut request).unwrap() > 0);
+            let head =
+                format!("HTTP/1.1 302 Found\r\nlocation: {target}\r\ncontent-length: 0\r\n\r\n");
+            stream.write_all(head.as_bytes()).unwrap();
+        });
+        // as for https, but for the certificate that a test cannot have
+        let (connector, resolver) = (DefaultConnector::default(), DefaultResolver::default());
+        let agent = Agent::with_parts(config(false), connector, resolver);
+        let response = agent.get(format!("http://{address}/a.png")).call().unwrap();
+        assert_eq!(response.status(), 302);
+        answering.join().unwrap();
+        assert!(place.accept().is_err());
     }
 
     #[test]

@@ -289,7 +289,19 @@ impl Served {
         Ok(Encoded { tokens: self.encode(prompt)?, pictured })
     }
 
-    /// The tokens of a prompt.
+    /// The tokens that the model reads of a prompt: a picture is as many placeholders as it becomes
+    /// tokens.
+    ///
+    /// # Errors
+    /// As [`encode`](Self::encode), or if the model takes a picture not.
+    pub(crate) fn read_tokens(&self, prompt: &Prompt) -> Result<Vec<u32>, ApiError> {
+        match prompt.images() {
+            [] => self.encode(prompt),
+            _ => Ok(self.model()?.tokenize(prompt)?),
+        }
+    }
+
+    /// The tokens of a prompt. A picture is one placeholder.
     ///
     /// # Errors
     /// If it can never fit into the context, or the model has no vocabulary.

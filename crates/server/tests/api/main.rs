@@ -7,6 +7,7 @@ mod anthropic;
 mod audio;
 mod chats;
 mod clients;
+mod complaints;
 mod connections;
 mod constraints;
 mod errors;

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command};
 
-use pelton_server::ApiKey;
+use pelton_server::{ApiKey, Config, ModelConfig};
 use pelton_testing::{Need, skip};
 
 use crate::{
@@ -86,7 +86,7 @@ fn bundle() {
 }
 
 /// Runs the file of a test in a browser.
-fn browser(file: &str) {
+fn browser(file: &str, change: impl FnOnce(&mut Config)) {
     const BROWSERS: [&str; 3] =
         ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
     if !full() {
@@ -98,24 +98,33 @@ fn browser(file: &str) {
     };
     let server = start(|config| {
         config.load = config.load.clone().context(1024);
+        change(config);
     });
     node(file, "playwright-core", &server, &[browser]);
+}
+
+/// What the built-in model sees in pictures that are chosen, pasted and dropped.
+#[test]
+fn pictures_are_seen_in_the_page() {
+    browser("page_seeing.mjs", |config| {
+        config.models = vec![ModelConfig::built_in_vision()];
+    });
 }
 
 /// The page in a browser. `PELTON_SCREENSHOTS` names a folder to which pictures of it are written.
 #[test]
 fn page() {
-    browser("page.mjs");
+    browser("page.mjs", |_| {});
 }
 
 /// Pictures in messages, for a model that sees.
 #[test]
 fn pictures_in_the_page() {
-    browser("page_pictures.mjs");
+    browser("page_pictures.mjs", |_| {});
 }
 
 /// The page keeps its data when tabs, reloads, errors and damaged records get in its way.
 #[test]
 fn conversations() {
-    browser("page_conversations.mjs");
+    browser("page_conversations.mjs", |_| {});
 }

@@ -102,6 +102,8 @@ pub struct LoadOptions {
     pub tower: Option<PathBuf>,
     /// The most tokens of a picture; `None` for 4,096.
     pub picture_tokens: Option<usize>,
+    /// The fewest tokens of a picture; `None` for those that the model's files say.
+    pub picture_tokens_min: Option<usize>,
     /// Lets requests have any [effort](crate::GenerateOptions::effort); `None` if all have
     /// effort 1.
     pub effort: Option<EffortOptions>,
@@ -179,6 +181,7 @@ impl Default for LoadOptions {
             pictures: true,
             tower: None,
             picture_tokens: None,
+            picture_tokens_min: None,
             effort: None,
             progress: None,
             cache_events: None,
@@ -343,6 +346,13 @@ impl LoadOptions {
     /// Sets the most tokens of a picture.
     pub fn picture_tokens(mut self, tokens: usize) -> Self {
         self.picture_tokens = Some(tokens);
+        self
+    }
+
+    /// Sets the fewest tokens of a picture: a smaller picture is enlarged, where its model's family
+    /// allows that.
+    pub fn picture_tokens_min(mut self, tokens: usize) -> Self {
+        self.picture_tokens_min = Some(tokens);
         self
     }
 

@@ -357,6 +357,13 @@ impl LoadOptions {
         )
         .flag(Model, "image-max-tokens", "N"),
         row(
+            "picture_tokens_min",
+            Integer(1, ROWS_MAX, |to, tokens| to.picture_tokens_min = Some(tokens)),
+            "Let a picture become at least so many tokens, where its model's family allows that. By default the \
+             files of the model say how many",
+        )
+        .flag(Model, "image-min-tokens", "N"),
+        row(
             "effort",
             Text("a number above 0 and at most 1", |to, text| {
                 to.effort = Some(text.parse::<EffortLevel>()?.into());

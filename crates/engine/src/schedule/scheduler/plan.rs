@@ -64,6 +64,11 @@ impl Scheduler {
         None
     }
 
+    /// Whether a sequence can decode in the next pass.
+    pub(super) fn decodes_next(&self) -> bool {
+        !self.runnable().decode.is_empty()
+    }
+
     fn runnable(&self) -> Runnable {
         let (agree, late) = (self.resources.runner.pipeline.phases_agree, self.draws_late());
         let mut runnable = Runnable::default();

@@ -95,6 +95,7 @@ impl Scheduler {
     /// Submits a pass; if that fails, its requests fail.
     pub(super) fn submit(&mut self, mut plan: PlannedPass) {
         let at = Instant::now();
+        self.submits(&plan);
         if let Err(error) = self.save_rollbacks(&plan) {
             return self.fail_pass(&plan, &error);
         }

@@ -29,7 +29,8 @@ fn prompts_have_the_decoded_pictures() {
                 <|user|><|image|>Is <|image|> one?<|end|><|assistant|>";
     assert_eq!(prompt.text(), text);
     let images = prompt.prompt.images();
-    let sizes: Vec<_> = images.iter().map(|one| (one.width(), one.height())).collect();
+    let sizes: Vec<_> =
+        images.iter().map(|one| (one.picture.width(), one.picture.height())).collect();
     assert!(sizes[0] == (37, 53) && sizes[2] == (37, 53) && sizes.len() == 3, "{sizes:?}");
     let numbers: Vec<_> = prompt.segments().iter().filter_map(|one| one.image).collect();
     assert_eq!(numbers, [0, 1, 2]);

@@ -24,7 +24,7 @@ pub(in crate::api) async fn count_tokens(
     let mut request = take(&mut fields)?;
     let lease = app.registry.lease(model.as_deref()).await?;
     generate::blocking(move || {
-        let tokens = lease.encode(&request.render(&lease)?.prompt)?;
+        let tokens = lease.read_tokens(&request.render(&lease)?.prompt)?;
         Ok(Answer(json!({"input_tokens": tokens.len()})))
     })
     .await

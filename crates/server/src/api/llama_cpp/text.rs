@@ -104,7 +104,7 @@ pub(in crate::api) async fn tokenize(
         let mut request = chat::take(&app, &mut fields)?;
         fields.finish(&[extras::ANY, extras::TEXT, extras::STREAM, TOKENIZE])?;
         return generate::blocking(move || {
-            let ids = lease.encode(&request.render(&lease)?.prompt)?;
+            let ids = lease.read_tokens(&request.render(&lease)?.prompt)?;
             Tokens::response(&lease, &ids, pieces)
         })
         .await;
@@ -194,7 +194,7 @@ pub(in crate::api) async fn input_tokens(
     let mut request = chat::take(&app, &mut fields)?;
     fields.finish(&[extras::ANY, extras::TEXT, extras::STREAM])?;
     generate::blocking(move || {
-        let tokens = lease.encode(&request.render(&lease)?.prompt)?;
+        let tokens = lease.read_tokens(&request.render(&lease)?.prompt)?;
         Ok(Answer(json!({"object": "response.input_tokens", "input_tokens": tokens.len()})))
     })
     .await

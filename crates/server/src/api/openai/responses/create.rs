@@ -65,7 +65,7 @@ pub(in crate::api) async fn input_tokens(
     let mut chat = of_body(&app, &caller, fields).await?.chat;
     let lease = app.registry.lease(model.as_deref()).await?;
     generate::blocking(move || {
-        let tokens = lease.encode(&chat.render(&lease)?.prompt)?;
+        let tokens = lease.read_tokens(&chat.render(&lease)?.prompt)?;
         Ok(Answer(json!({"object": "response.input_tokens", "input_tokens": tokens.len()})))
     })
     .await
