@@ -1,10 +1,13 @@
 //! Arguments of Python as values of the engine.
 
-use std::path::PathBuf;
+use std::{fs::File, io::Read, path::PathBuf};
 
-use pelton::Prompt;
+use pelton::{
+    Prompt,
+    chat::{IMAGE_BYTES_MAX, IMAGES_MAX},
+};
 use pyo3::{
-    exceptions::PyTypeError,
+    exceptions::{PyTypeError, PyValueError},
     prelude::*,
     types::{PyByteArray, PyBytes, PyList, PyMemoryView, PyString, PyTuple},
 };
@@ -53,6 +56,39 @@ where
 /// A path of text that may have bytes which are no UTF-8, as `os.fsdecode` writes them.
 pub(crate) fn path(name: &str, value: &Bound<'_, PyAny>, expected: &str) -> PyResult<PathBuf> {
     value.extract().map_err(|_| wrong(name, value, expected))
+}
+
+/// The files of pictures, each as its bytes or its path.
+pub(crate) fn images(value: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
+    const EXPECTED: &str = "a list of pictures, each the bytes of a file or its path";
+    if is_bytes(value) || value.is_instance_of::<PyString>() {
+        return Err(wrong("images", value, EXPECTED));
+    }
+    let list: Vec<Bound<'_, PyAny>> = get("images", value, EXPECTED)?;
+    if list.len() > IMAGES_MAX {
+        let count = list.len();
+        let message = format!("images has {count} pictures, expected at most {IMAGES_MAX}");
+        return Err(PyValueError::new_err(message));
+    }
+    list.iter().map(image).collect()
+}
+
+fn image(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    if is_bytes(value) {
+        let bytes = value.py().get_type::<PyBytes>().call1((value,))?;
+        return Ok(bytes.cast::<PyBytes>()?.as_bytes().to_vec());
+    }
+    let file = path("images", value, "the bytes of a picture's file or its path")?;
+    let shown = file.display().to_string();
+    let mut bytes = Vec::new();
+    let most = IMAGE_BYTES_MAX as u64 + 1;
+    File::open(&file)?.take(most).read_to_end(&mut bytes)?;
+    match bytes.len() > IMAGE_BYTES_MAX {
+        true => Err(PyValueError::new_err(format!(
+            "{shown} has more than {IMAGE_BYTES_MAX} bytes, the limit of a picture"
+        ))),
+        false => Ok(bytes),
+    }
 }
 
 /// Prompts of an argument, and whether it is one prompt and no list of them.

@@ -14,7 +14,7 @@ use pyo3::{prelude::*, types::PyString};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    arguments::{get, wrong},
+    arguments::{self, get, wrong},
     bell::Bell,
     completion::reason_word,
     error::Failure,
@@ -66,6 +66,12 @@ impl ChatArguments {
         }
         let choice = choice.map_or(Ok(ToolChoice::Auto), tool_choice)?;
         Ok(Self { chat, choice, parallel: true })
+    }
+
+    /// Puts pictures before the text of the last message.
+    pub(crate) fn attach(&mut self, py: Python<'_>, images: &Bound<'_, PyAny>) -> PyResult<()> {
+        let attached = self.chat.attach_images(arguments::images(images)?);
+        attached.map_err(|error| Failure::from(pelton::Error::from(error)).raise(py))
     }
 
     /// Renders the chat.

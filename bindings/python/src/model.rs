@@ -115,10 +115,11 @@ impl Model {
     }
 
     /// Answers a conversation: a dict of OpenAI's chat completions, or with `stream` an
-    /// iterator over its chunks.
+    /// iterator over its chunks. `images` are the bytes or paths of pictures, which the last message
+    /// of the user has before its text.
     #[pyo3(signature = (
-        messages, tools = None, *, tool_choice = None, parallel_tool_calls = true, stream = false,
-        enable_thinking = None, reasoning_effort = None, continue_final_message = false,
+        messages, tools = None, *, images = None, tool_choice = None, parallel_tool_calls = true,
+        stream = false, enable_thinking = None, reasoning_effort = None, continue_final_message = false,
         template_kwargs = None, **options
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
@@ -126,6 +127,7 @@ impl Model {
         &self,
         messages: &Bound<'py, PyAny>,
         tools: Option<&Bound<'py, PyAny>>,
+        images: Option<&Bound<'py, PyAny>>,
         tool_choice: Option<&Bound<'py, PyAny>>,
         parallel_tool_calls: bool,
         stream: bool,
@@ -137,6 +139,9 @@ impl Model {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = messages.py();
         let mut arguments = ChatArguments::new(messages, tools, tool_choice, template_kwargs)?;
+        if let Some(images) = images {
+            arguments.attach(py, images)?;
+        }
         arguments.parallel = parallel_tool_calls;
         arguments.chat.enable_thinking = enable_thinking;
         arguments.chat.reasoning_effort = reasoning_effort;
@@ -257,8 +262,8 @@ impl Model {
     /// `chat`, to be awaited.
     #[pyo3(
         signature = (*arguments, **keywords),
-        text_signature = "($self, messages, tools=None, *, tool_choice=None, parallel_tool_calls=True, \
-                          stream=False, enable_thinking=None, reasoning_effort=None, \
+        text_signature = "($self, messages, tools=None, *, images=None, tool_choice=None, \
+                          parallel_tool_calls=True, stream=False, enable_thinking=None, reasoning_effort=None, \
                           continue_final_message=False, template_kwargs=None, **options)"
     )]
     fn achat<'py>(

@@ -1,6 +1,9 @@
 """Chats as dicts of OpenAI's API."""
 
+import asyncio
+import base64
 import json
+import pathlib
 
 import pytest
 
@@ -123,3 +126,65 @@ def test_a_prompt_is_rendered(model):
 def test_what_is_refused(model, messages, tools, choice, error):
     with pytest.raises(error):
         model.chat(messages, tools, tool_choice=choice, max_tokens=2)
+
+
+SAMPLES = pathlib.Path(__file__).parents[3] / "models/vision/samples"
+
+
+@pytest.fixture(scope="module")
+def seeing():
+    return pelton.load("built-in-vision", "cpu", threads=2)
+
+
+def samples():
+    answers = json.loads((SAMPLES / "answers.json").read_text())
+    return [(SAMPLES / one["file"], one["asked"], one["answer"]) for one in answers["pictures"][:16]]
+
+
+def test_pictures_are_seen(seeing):
+    for file, asked, expected in samples():
+        whole = seeing.chat(asked, images=[file], **GREEDY)
+        assert whole["choices"][0]["message"]["content"] == expected
+        assert whole["usage"]["prompt_tokens"] > 36
+    file, asked, expected = samples()[12]
+    data = file.read_bytes()
+    url = "data:image/png;base64," + base64.b64encode(data).decode()
+    part = {"type": "image_url", "image_url": {"url": url, "detail": "low"}}
+    parts = [{"role": "user", "content": [part, {"type": "text", "text": asked}]}]
+    for messages, images in [
+        (asked, [data]),
+        (asked, [bytearray(data)]),
+        (asked, (memoryview(data),)),
+        (asked, [str(file)]),
+        ([{"role": "user", "content": asked}], [file]),
+        (parts, None),
+    ]:
+        whole = seeing.chat(messages, images=images, **GREEDY)
+        assert whole["choices"][0]["message"]["content"] == expected
+    streamed = seeing.chat(asked, images=[file], stream=True, **GREEDY)
+    assert joined(streamed)["content"] == expected
+    awaited = asyncio.run(seeing.achat(asked, images=[file], **GREEDY))
+    assert awaited["choices"][0]["message"]["content"] == expected
+
+
+def test_pictures_that_are_refused(seeing, model, tmp_path):
+    file = samples()[0][0]
+    large = tmp_path / "large.png"
+    with large.open("wb") as out:
+        out.truncate(20_000_001)
+    for images, error, message in [
+        (file.read_bytes(), TypeError, "images is b'.*expected a list of pictures"),
+        (str(file), TypeError, "images is '.*expected a list of pictures"),
+        ([5], TypeError, "images is 5, expected the bytes of a picture's file or its path"),
+        ([tmp_path / "none.png"], FileNotFoundError, "none.png|No such file"),
+        ([large], ValueError, "more than 20000000 bytes"),
+        ([file] * 17, ValueError, "17 pictures, expected at most 16"),
+        ([b"<svg/>"], ValueError, "picture 1"),
+    ]:
+        with pytest.raises(error, match=message):
+            seeing.chat("What?", images=images, **GREEDY)
+    with pytest.raises(pelton.Error, match="mmproj"):
+        model.chat("What?", images=[file], **GREEDY)
+    answer = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    with pytest.raises(ValueError, match="expected one of the user as the last message"):
+        seeing.chat(answer, images=[file], **GREEDY)

@@ -1,6 +1,6 @@
 //! Conversations from JSON.
 
-use pelton::chat::{Chat, Message, ToolChoice};
+use pelton::chat::{Chat, Content, IMAGE_BYTES_MAX, IMAGES_MAX, Message, ToolChoice};
 use serde_json::{Map, Value};
 
 use crate::fault::Fault;
@@ -11,6 +11,37 @@ pub(crate) struct Conversation {
     pub(crate) chat: Chat,
     pub(crate) choice: ToolChoice,
     pub(crate) parallel: bool,
+    /// Pictures that were added to the last message.
+    images: usize,
+}
+
+impl Conversation {
+    /// Puts a picture behind those that the last message has, and before its text.
+    ///
+    /// # Errors
+    ///
+    /// The last message is not the user's, or there are too many pictures.
+    pub(crate) fn add_image(&mut self, file: &[u8]) -> Result<(), Fault> {
+        if self.images >= IMAGES_MAX {
+            return Err(Fault::invalid(format_args!(
+                "the conversation has {IMAGES_MAX} pictures, expected at most so many"
+            )));
+        }
+        if file.len() > IMAGE_BYTES_MAX {
+            return Err(Fault::invalid(format_args!(
+                "the picture has {} bytes, expected at most {IMAGE_BYTES_MAX}",
+                file.len()
+            )));
+        }
+        self.chat.attach_images([file]).map_err(|error| Fault::from(pelton::Error::from(error)))?;
+        if let Some(Content::Parts(parts)) =
+            self.chat.messages.last_mut().and_then(|last| last.content.as_mut())
+        {
+            parts[..=self.images].rotate_left(1);
+        }
+        self.images += 1;
+        Ok(())
+    }
 }
 
 /// A list of messages, or an object with the key `messages` and the keys of OpenAI's requests.
@@ -26,7 +57,7 @@ pub(crate) fn parse(json: &str) -> Result<Conversation, Fault> {
         messages => Map::from_iter([("messages".to_owned(), messages)]),
     };
     let chat = Chat::new(Vec::new());
-    let mut all = Conversation { chat, choice: ToolChoice::Auto, parallel: true };
+    let mut all = Conversation { chat, choice: ToolChoice::Auto, parallel: true, images: 0 };
     for (key, value) in object {
         read(&mut all, &key, value)?;
     }

@@ -130,6 +130,31 @@ pub unsafe extern "C" fn pelton_request_set_messages(
     }
 }
 
+/// Puts a picture before the text of the last message of the conversation, which is the user's. `file`
+/// has the bytes of a file: PNG, JPEG, WebP, GIF or BMP. Pictures come in the order of the calls, and
+/// the next conversation begins without any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pelton_request_add_image(
+    request: *mut pelton_request,
+    file: *const u8,
+    file_length: usize,
+    error: *mut *mut pelton_error,
+) -> pelton_status {
+    // SAFETY: the caller keeps the header's rules of pointers.
+    unsafe {
+        guard(error, || {
+            let request = handles::get(request)?;
+            let file = array(file, file_length, "file")?;
+            match &mut request.lock().input {
+                Some(Input::Conversation(all)) => all.add_image(file),
+                _ => Err(Fault::invalid(format_args!(
+                    "the request has no conversation, expected one before its pictures"
+                ))),
+            }
+        })
+    }
+}
+
 /// Sets an option to a text, such as `stop`. docs/c.md lists the options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_request_set(

@@ -89,6 +89,22 @@ fn chat() {
     assert!(text.contains('5') && text.contains('8'), "{text}");
 }
 
+/// The answer is that of `models/vision/samples/answers.json`, whose source is transformers.
+#[test]
+fn picture() {
+    let file = repository("models/vision/samples/12-describe.png").display().to_string();
+    let Some(text) =
+        output("picture.c", &[&file, "Tell me what you see.", "built-in-vision", "cpu"])
+    else {
+        return;
+    };
+    assert_eq!(
+        text,
+        "A green triangle at the top left, a green star at the top right and a red star at the \
+         bottom left.\n"
+    );
+}
+
 #[test]
 fn chat_in_cpp() {
     let Some(text) = output("chat.cpp", &["-", "cpu"]) else { return };

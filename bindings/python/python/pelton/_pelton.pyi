@@ -33,6 +33,11 @@ class _LoadOptions(TypedDict, total=False):
     kv_memory: int | str | None
     kv_bytes: int | str | None
     kv_share: float | None
+    # pictures
+    pictures: Literal["on", "off"] | None
+    mmproj: _Path | None
+    picture_tokens: int | None
+    picture_tokens_min: int | None
     # devices
     gpu_layers: int | None
     host_experts: int | Literal["auto"] | None
@@ -247,6 +252,7 @@ class Model:
         messages: str | Sequence[_Json],
         tools: Sequence[_Json] | None = None,
         *,
+        images: Sequence[bytes | _Path] | None = None,
         tool_choice: str | _Json | None = None,
         parallel_tool_calls: bool = True,
         stream: Literal[False] = False,
@@ -262,6 +268,7 @@ class Model:
         messages: str | Sequence[_Json],
         tools: Sequence[_Json] | None = None,
         *,
+        images: Sequence[bytes | _Path] | None = None,
         tool_choice: str | _Json | None = None,
         parallel_tool_calls: bool = True,
         stream: Literal[True],
@@ -319,6 +326,7 @@ class Model:
         messages: str | Sequence[_Json],
         tools: Sequence[_Json] | None = None,
         *,
+        images: Sequence[bytes | _Path] | None = None,
         tool_choice: str | _Json | None = None,
         parallel_tool_calls: bool = True,
         stream: Literal[False] = False,
@@ -334,6 +342,7 @@ class Model:
         messages: str | Sequence[_Json],
         tools: Sequence[_Json] | None = None,
         *,
+        images: Sequence[bytes | _Path] | None = None,
         tool_choice: str | _Json | None = None,
         parallel_tool_calls: bool = True,
         stream: Literal[True],
