@@ -30,12 +30,12 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// How closely a model looks at a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
-    /// With few tokens.
+    /// Few tokens.
     Low,
     /// As the server chooses: as closely as [`High`](Self::High).
     #[default]
     Auto,
-    /// With the tokens that the model's files say.
+    /// The tokens that the model's files say.
     High,
     /// The same, and a picture of too many tokens is an error in place of a smaller picture.
     Original,

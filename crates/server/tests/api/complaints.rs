@@ -1,4 +1,4 @@
-//! What users of other servers complained about with pictures, each as a test.
+//! Complaints of users of other servers about pictures, each as a test.
 //!
 //! | complaint | test |
 //! |---|---|

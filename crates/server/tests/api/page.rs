@@ -103,7 +103,7 @@ fn browser(file: &str, change: impl FnOnce(&mut Config)) {
     node(file, "playwright-core", &server, &[browser]);
 }
 
-/// What the built-in model sees in pictures that are chosen, pasted and dropped.
+/// The built-in model sees pictures that are chosen, pasted and dropped.
 #[test]
 fn pictures_are_seen_in_the_page() {
     browser("page_seeing.mjs", |config| {
