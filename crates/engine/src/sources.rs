@@ -61,6 +61,7 @@ pub(crate) fn tower(
         Err(Error::Weights(error)) if matches!(error.problem(), Problem::SeveralTowers { .. }) => {
             Err(error.into())
         }
+        Err(error @ Error::PictureBounds { .. }) => Err(error),
         Err(error) if text.source() == Source::HuggingFace => Err(Error::Tower(Box::new(error))),
         // the model answers texts all the same
         Err(error) => {

@@ -80,7 +80,7 @@ impl InternVl {
         let most = views(bounds.most / embeddings).max(1).min(largest);
         let least = match bounds.least <= embeddings {
             true => 1,
-            false => views(bounds.least.div_ceil(embeddings)),
+            false => views(bounds.least.div_ceil(embeddings)).max(2),
         };
         (least.max(fewest).min(most), most)
     }
