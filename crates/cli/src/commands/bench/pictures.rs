@@ -113,7 +113,8 @@ fn measure(model: &Model, size: Size, seed: u64) -> Result<(usize, Run)> {
         bail!("a picture of {size:?} has {values} values");
     };
     let placeholder = Segment { text: String::new(), control_tokens: true, image: Some(0) };
-    let prompt = Prompt::Segments { segments: vec![placeholder], images: vec![Arc::new(picture)] };
+    let prompt =
+        Prompt::Segments { segments: vec![placeholder], images: vec![Arc::new(picture).into()] };
     let options = GenerateOptions::default().max_tokens(1).ignore_eos(true);
     let begun = Instant::now();
     let mut stream = model.generate(prompt, options)?;
