@@ -63,7 +63,7 @@ pub(crate) fn open(checkpoint: Checkpoint, options: &LoadOptions) -> Result<Open
 impl OpenTower {
     /// The most embeddings of a picture.
     pub(crate) fn tokens(&self) -> usize {
-        self.tokens
+        self.bounds.most
     }
 
     pub(crate) fn tower(&self) -> &VisionTower {
