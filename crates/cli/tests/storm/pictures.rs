@@ -109,7 +109,8 @@ fn hostile_pictures_are_refused_at_once() {
         for _ in 0..5 {
             let (status, message, time, memory) = ask(&server, &content);
             assert_eq!(status, 400, "{name}: {message}");
-            let ends = message.matches(". ").count();
+            let own = message.split("its decoder says").next().unwrap_or_default();
+            let ends = own.matches(". ").count();
             assert!(
                 message.contains(word) && !message.contains('\n') && ends == 0,
                 "{name}: {message}"

@@ -191,7 +191,7 @@ fn a_tower_turns_no_feature_of_texts_off() {
         }
     }
     let schema = json!({"type": "json_schema", "json_schema": {"name": "a", "schema":
-        {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"],
+        {"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"],
          "additionalProperties": false}}});
     let body = json!({"model": MODEL, "temperature": 0, "response_format": schema,
                       "messages": hello});
