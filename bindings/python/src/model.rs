@@ -115,8 +115,8 @@ impl Model {
     }
 
     /// Answers a conversation: a dict of OpenAI's chat completions, or with `stream` an
-    /// iterator over its chunks. `images` are the bytes or paths of pictures, which the last message
-    /// of the user has before its text.
+    /// iterator over its chunks. `images` are the bytes or paths of pictures, which the last
+    /// message of the user has before its text.
     #[pyo3(signature = (
         messages, tools = None, *, images = None, tool_choice = None, parallel_tool_calls = true,
         stream = false, enable_thinking = None, reasoning_effort = None, continue_final_message = false,

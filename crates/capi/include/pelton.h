@@ -707,9 +707,9 @@ pelton_status pelton_request_set_messages(struct pelton_request *request,
                                           struct pelton_error **error);
 
 /*
- Puts a picture before the text of the last message of the conversation, which is the user's. `file`
- has the bytes of a file: PNG, JPEG, WebP, GIF or BMP. Pictures come in the order of the calls, and
- the next conversation begins without any.
+ Puts a picture before the text of the last message of the conversation, which is the user's.
+ `file` has the bytes of a file: PNG, JPEG, WebP, GIF or BMP. Pictures come in the order of the
+ calls, and the next conversation begins without any.
  */
 pelton_status pelton_request_add_image(struct pelton_request *request,
                                        const uint8_t *file,

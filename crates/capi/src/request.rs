@@ -130,9 +130,9 @@ pub unsafe extern "C" fn pelton_request_set_messages(
     }
 }
 
-/// Puts a picture before the text of the last message of the conversation, which is the user's. `file`
-/// has the bytes of a file: PNG, JPEG, WebP, GIF or BMP. Pictures come in the order of the calls, and
-/// the next conversation begins without any.
+/// Puts a picture before the text of the last message of the conversation, which is the user's.
+/// `file` has the bytes of a file: PNG, JPEG, WebP, GIF or BMP. Pictures come in the order of the
+/// calls, and the next conversation begins without any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pelton_request_add_image(
     request: *mut pelton_request,

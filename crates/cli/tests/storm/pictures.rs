@@ -101,7 +101,7 @@ fn start() -> Server {
 #[test]
 fn hostile_pictures_are_refused_at_once() {
     let server = start();
-    // what the first request of all loads
+    // the first request of all loads more
     let dot = image_file(&png(16, 16, [8, 2, 0], &zeros(16 * 49)));
     assert_eq!(ask(&server, &[dot.clone()]).0, 200);
     for (name, content, word) in hostile() {

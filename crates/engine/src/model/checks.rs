@@ -69,8 +69,8 @@ impl Model {
         Ok(Tokenized { tokens, pictures: None })
     }
 
-    /// The tokens of a prompt. Each of the tokens that a picture becomes is the id of a placeholder,
-    /// and no picture is prepared for the model.
+    /// The tokens of a prompt. Each of the tokens that a picture becomes is the id of a
+    /// placeholder, and no picture is prepared for the model.
     ///
     /// # Errors
     ///
