@@ -203,8 +203,7 @@ fn a_tower_turns_no_feature_of_texts_off() {
                       "echo": true, "logprobs": 1});
     let whole = post("/v1/completions", body);
     assert!(whole["choices"][0]["logprobs"]["token_logprobs"].as_array().unwrap().len() > 30);
-    let body = json!({"model": MODEL, "temperature": 0, "max_tokens": 4, "prompt": long,
-                      "prediction": {"type": "content", "content": "one two"}});
+    let body = json!({"model": MODEL, "temperature": 0, "max_tokens": 4, "prompt": long});
     post("/v1/completions", body.clone());
     let whole = post("/v1/completions", body);
     // the pages of the prompt are found again
