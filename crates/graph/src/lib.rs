@@ -36,8 +36,8 @@ mod weight;
 mod work;
 
 pub use arch::{
-    Architecture, AttentionScale, Block, Embed, FeedForward, Head, LogitScale, MixerRule, Moe,
-    Multipliers, Pattern, PictureMask, Presence, QkNorm, RopeAxes, RopeOff, RopeRule, Temper,
+    Alibi, Architecture, AttentionScale, Block, Embed, FeedForward, Head, LogitScale, MixerRule,
+    Moe, Multipliers, Pattern, PictureMask, Presence, QkNorm, RopeAxes, RopeOff, RopeRule, Temper,
     Window, architectures,
 };
 pub use backend::{Backend, Executable, HostExecutables, Pipeline, Shared};

@@ -42,6 +42,8 @@ pub struct Architecture {
     pub query_gate: bool,
     /// Rotary embeddings.
     pub rope: RopeRule,
+    /// Biases of the scores by the distance of rows.
+    pub alibi: Alibi,
     /// The rows of a picture that see each other, in a model with a vision tower.
     pub pictures: PictureMask,
     /// Windows of attention.
@@ -115,6 +117,8 @@ pub enum QkNorm {
     HeadEach,
     /// One norm of all heads together `[heads · head_dim]`.
     Row,
+    /// A norm of each rotated head `[head_dim]`, after the rotation.
+    HeadAfterRope,
     /// A norm of each rotated head, without factors and after the rotation. Models of 128 experts
     /// have none (Llama 4 Maverick).
     BareAfterRope,
@@ -153,6 +157,17 @@ pub enum RopeAxes {
     Interleaved,
 }
 
+/// Biases of the scores of attention by the distance of rows (ALiBi, arXiv 2108.12409).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Alibi {
+    /// None.
+    None,
+    /// Slopes have this greatest exponent.
+    Fixed(f32),
+    /// The key `attention.max_alibi_bias` has the greatest exponent; none without it or with 0.
+    Key,
+}
+
 /// The rows of a picture that see later rows of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PictureMask {
@@ -178,6 +193,11 @@ pub enum RopeOff {
     Unwindowed,
     /// All if the key `rope.scaling.finetuned` is false.
     Key,
+    /// Those of the key `attention.rope_pattern`, which is true for layers that rotate; none
+    /// without it.
+    Pattern,
+    /// Layers without a window after the first `leading_dense_block_count`.
+    UnwindowedExperts,
 }
 
 impl RopeRule {
@@ -283,9 +303,10 @@ pub enum FeedForward {
 /// The mixture of experts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moe {
-    /// The scores if the key `expert_gating_func` does not tell and the choice has no bias, with
-    /// which they are sigmoids.
+    /// The scores if the key `expert_gating_func` does not tell.
     pub scores: Scores,
+    /// As `scores`, where the choice has a bias.
+    pub biased_scores: Scores,
     /// Whether weights are divided by their sum if the key `expert_weights_norm` does not tell.
     pub normalize: bool,
     /// The gated product of an expert; `None` for that of the dense network.
@@ -294,16 +315,22 @@ pub struct Moe {
     pub weigh_input: bool,
     /// Whether layers with experts have a dense network too, in parallel and with norms of its own.
     pub with_dense: bool,
+    /// Whether the result is the mean of the chosen experts and the shared ones in place of their
+    /// sum.
+    pub mean_of_shared: bool,
 }
 
 impl Moe {
     /// The softmax of all logits, the weights of the chosen ones divided by their sum.
     pub const NORMALIZED: Self = Self {
         scores: Scores::Softmax,
+        // a bias came with DeepSeek V3's sigmoid; files of its architecture need not tell
+        biased_scores: Scores::Sigmoid,
         normalize: true,
         gating: None,
         weigh_input: false,
         with_dense: false,
+        mean_of_shared: false,
     };
     /// The softmax of all logits.
     pub const SOFTMAX: Self = Self { normalize: false, ..Self::NORMALIZED };
@@ -360,6 +387,7 @@ impl Architecture {
         value_norm: false,
         query_gate: false,
         rope: RopeRule::HALVES,
+        alibi: Alibi::None,
         pictures: PictureMask::Causal,
         window: Window::ALL,
         scale: AttentionScale::HeadDim,

@@ -3,13 +3,22 @@
 //! To add an architecture that is built from the same ops, add a file with its table and list it in
 //! [`architectures`]. If it needs a new op, add that first (see CONTRIBUTING.md).
 
+mod arcee;
 mod architecture;
+mod bailingmoe;
 mod bert;
+mod bloom;
+mod chatglm;
 mod cohere2;
+mod cohere2moe;
 mod command_r;
 mod deepseek2;
+mod dots1;
+mod ernie4_5;
+mod eurobert;
 mod exaone;
 mod exaone4;
+mod exaone_moe;
 mod falcon;
 mod gemma;
 mod gemma2;
@@ -22,18 +31,27 @@ mod gpt2;
 mod gpt_oss;
 mod gptneox;
 mod granite;
+mod granite_swa;
 mod granitemoe;
+mod hunyuan;
+mod hy_v3;
 mod internlm2;
+mod jais2;
 mod llama;
 mod llama4;
+mod mellum;
 mod minicpm;
+mod minimax_m2;
 mod mistral3;
+mod mistral4;
 mod modern_bert;
+mod mpt;
 mod nemotron;
 mod nomic_bert;
 mod nomic_bert_moe;
 mod olmo2;
 mod olmoe;
+mod orion;
 mod phi2;
 mod phi3;
 mod qwen2;
@@ -45,13 +63,16 @@ mod qwen35moe;
 mod qwen3moe;
 mod qwen3next;
 mod qwen3vl;
+mod seed_oss;
 mod smollm3;
 mod stablelm;
+mod starcoder;
 mod starcoder2;
+mod xverse;
 
 pub use architecture::{
-    Architecture, AttentionScale, Block, Embed, FeedForward, Head, LogitScale, MixerRule, Moe,
-    Multipliers, Pattern, PictureMask, Presence, QkNorm, RopeAxes, RopeOff, RopeRule, Temper,
+    Alibi, Architecture, AttentionScale, Block, Embed, FeedForward, Head, LogitScale, MixerRule,
+    Moe, Multipliers, Pattern, PictureMask, Presence, QkNorm, RopeAxes, RopeOff, RopeRule, Temper,
     Window,
 };
 
@@ -103,5 +124,29 @@ pub const fn architectures() -> &'static [Architecture] {
         qwen2vl::QWEN2VL,
         qwen3vl::QWEN3VL,
         qwen3vl::QWEN3VLMOE,
+        seed_oss::SEED_OSS,
+        ernie4_5::ERNIE4_5,
+        ernie4_5::ERNIE4_5_MOE,
+        hunyuan::HUNYUAN_DENSE,
+        hunyuan::HUNYUAN_MOE,
+        hy_v3::HY_V3,
+        arcee::ARCEE,
+        dots1::DOTS1,
+        minimax_m2::MINIMAX_M2,
+        exaone_moe::EXAONE_MOE,
+        mistral4::MISTRAL4,
+        bailingmoe::BAILINGMOE,
+        bailingmoe::BAILINGMOE2,
+        chatglm::CHATGLM,
+        granite_swa::GRANITE_SWA,
+        mellum::MELLUM,
+        cohere2moe::COHERE2MOE,
+        bloom::BLOOM,
+        mpt::MPT,
+        starcoder::STARCODER,
+        jais2::JAIS2,
+        orion::ORION,
+        xverse::XVERSE,
+        eurobert::EUROBERT,
     ]
 }

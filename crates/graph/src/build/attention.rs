@@ -4,7 +4,7 @@ use super::builder::Builder;
 use super::shapes::AttentionShape;
 use crate::{
     Activation, Attention, BufferId, Error, Gating, Norm, Op, Part,
-    arch::{Presence, QkNorm},
+    arch::{Alibi, Presence, QkNorm},
 };
 
 impl Builder<'_> {
@@ -27,14 +27,13 @@ impl Builder<'_> {
             }
             None => None,
         };
-        if let Some(rope) = shape.rope {
-            let bare = self.bare_after_rope()?;
-            for (buffer, heads) in [(Some(q), shape.heads), (kv.map(|(k, _)| k), shape.kv_heads)] {
-                let Some(buffer) = buffer else { continue };
+        let keys = kv.map(|(k, _)| ("attn_k_norm", k, shape.kv_heads));
+        for (part, buffer, heads) in [("attn_q_norm", q, shape.heads)].into_iter().chain(keys) {
+            if let Some(rope) = shape.rope {
                 self.in_place(Op::Rope { rope, heads }, buffer);
-                if let Some(norm) = bare {
-                    self.in_place(Op::HeadNorm { norm, heads }, buffer);
-                }
+            }
+            if let Some(norm) = self.norm_after_rope(part, shape)? {
+                self.in_place(Op::HeadNorm { norm, heads }, buffer);
             }
         }
         if let Some(temper) = &shape.temper {
@@ -67,11 +66,24 @@ impl Builder<'_> {
             mask: shape.mask,
             softcap,
             sinks,
-            alibi: None,
+            alibi: self.alibi()?,
         };
         let a = self.buffer("a", shape.heads * shape.value_dim);
         self.step(Op::Attend(attention), &[q], &[a]);
         Ok(a)
+    }
+
+    /// The greatest exponent of biases by distance.
+    fn alibi(&self) -> Result<Option<f32>, Error> {
+        let clamp = "attention.clamp_kqv";
+        if let Some(found) = self.keys.opt_nonnegative(clamp)? {
+            return Err(self.keys.invalid(clamp, found, "no clamp of projections".into()).into());
+        }
+        Ok(match self.arch.alibi {
+            Alibi::None => None,
+            Alibi::Fixed(bias) => Some(bias),
+            Alibi::Key => self.keys.opt_nonnegative("attention.max_alibi_bias")?,
+        })
     }
 
     /// Queries (with gates), keys and values of `n`; keys and values are not computed without a
@@ -157,17 +169,24 @@ impl Builder<'_> {
         v
     }
 
-    /// The norm of rotated heads, by the key `attention.qk_norm`. Without the key models of 128
-    /// experts have none: GGUF has no such key.
-    fn bare_after_rope(&self) -> Result<Option<Norm>, Error> {
-        if self.arch.qk_norm != QkNorm::BareAfterRope {
-            return Ok(None);
+    /// The norm of rotated heads. The one without factors exists by the key `attention.qk_norm`
+    /// where a layer rotates. Without the key models of 128 experts have none: GGUF has no such key.
+    fn norm_after_rope(
+        &mut self,
+        part: &str,
+        shape: &AttentionShape,
+    ) -> Result<Option<Norm>, Error> {
+        match self.arch.qk_norm {
+            QkNorm::HeadAfterRope => self.norm(part, shape.key_dim).map(Some),
+            QkNorm::BareAfterRope if shape.rope.is_some() => {
+                let is_bare = match self.keys.opt_bool("attention.qk_norm")? {
+                    Some(stated) => stated,
+                    None => self.keys.opt_nonzero("expert_count", usize::MAX)? != Some(128),
+                };
+                Ok(is_bare.then(|| self.bare_norm()))
+            }
+            _ => Ok(None),
         }
-        let is_bare = match self.keys.opt_bool("attention.qk_norm")? {
-            Some(stated) => stated,
-            None => self.keys.opt_nonzero("expert_count", usize::MAX)? != Some(128),
-        };
-        Ok(is_bare.then(|| self.bare_norm()))
     }
 
     /// The norm of queries or keys before the rotation.
@@ -185,9 +204,11 @@ impl Builder<'_> {
             QkNorm::Head(Presence::Required) => dim,
             QkNorm::Head(Presence::IfPresent) if present => dim,
             QkNorm::HeadEach if present => heads * dim,
-            QkNorm::None | QkNorm::BareAfterRope | QkNorm::Head(_) | QkNorm::HeadEach => {
-                return Ok(buffer);
-            }
+            QkNorm::None
+            | QkNorm::HeadAfterRope
+            | QkNorm::BareAfterRope
+            | QkNorm::Head(_)
+            | QkNorm::HeadEach => return Ok(buffer),
         };
         let norm = match heads > 1 && self.arch.qk_norm == QkNorm::HeadEach {
             true => {

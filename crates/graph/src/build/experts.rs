@@ -61,6 +61,9 @@ impl Builder<'_> {
         }
         if self.has("ffn_up_shexp.weight") {
             self.shared_experts(n, o)?;
+            if moe.mean_of_shared {
+                self.in_place(Op::Scale(0.5), o);
+            }
         }
         Ok(o)
     }
@@ -91,11 +94,12 @@ impl Builder<'_> {
         let Sizes { experts, used, .. } = sizes;
         let keys = self.keys;
         let has_bias = self.has("ffn_down_exps.bias");
+        // Hunyuan 3's files have no suffix
+        let bias_names = ["exp_probs_b.bias", "exp_probs_b"].map(|name| name.to_owned());
+        let bias_name = bias_names.into_iter().find(|name| self.has(name)).unwrap_or_default();
         let name = "expert_gating_func";
         let scores = match keys.opt_nonzero(name, MAX_SIZE)? {
-            // a bias of the choice came with DeepSeek V3's sigmoid; files of its
-            // architecture need not tell
-            None if self.has("exp_probs_b.bias") => Scores::Sigmoid,
+            None if self.has(&bias_name) => moe.biased_scores,
             None => moe.scores,
             Some(1) => Scores::Softmax,
             Some(2) => Scores::Sigmoid,
@@ -106,7 +110,7 @@ impl Builder<'_> {
             }
         };
         let groups = self.expert_groups(scores, sizes)?;
-        let names = [self.name("exp_probs_b.bias"), self.name("ffn_down_exps.scale")];
+        let names = [self.name(&bias_name), self.name("ffn_down_exps.scale")];
         let mut vector = |name: &String| -> Result<_, Error> {
             self.tensors.has(name).then(|| self.tensors.vector(name, experts)).transpose()
         };

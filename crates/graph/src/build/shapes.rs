@@ -281,6 +281,15 @@ impl Reader<'_, '_> {
                 self.windows[layer].is_some() || self.windows.iter().all(Option::is_none)
             }
             RopeOff::Key => self.keys.opt_bool("rope.scaling.finetuned")?.unwrap_or(true),
+            RopeOff::Pattern => {
+                let name = "attention.rope_pattern";
+                self.keys.opt_flags(name, self.sizes.all_layers)?.is_none_or(|all| all[layer])
+            }
+            RopeOff::UnwindowedExperts => {
+                let name = "leading_dense_block_count";
+                let dense = self.keys.opt_nonzero(name, MAX_SIZE)?.unwrap_or(0);
+                self.windows[layer].is_some() || layer < dense
+            }
         })
     }
 

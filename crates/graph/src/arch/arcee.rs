@@ -1,0 +1,11 @@
+//! Arcee AFM.
+
+use super::architecture::{Architecture, FeedForward, RopeRule};
+use crate::Activation;
+
+pub(super) const ARCEE: Architecture = Architecture {
+    name: "arcee",
+    rope: RopeRule::PERMUTED,
+    ffn: FeedForward::Plain(Activation::ReluSquared),
+    ..Architecture::BASE
+};

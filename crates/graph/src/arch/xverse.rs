@@ -1,0 +1,6 @@
+//! XVERSE.
+
+use super::architecture::{Architecture, RopeRule};
+
+pub(super) const XVERSE: Architecture =
+    Architecture { name: "xverse", rope: RopeRule::PERMUTED, ..Architecture::BASE };
