@@ -24,14 +24,27 @@ const INCIDENTAL: &[&str] = &[
     "general.size_label",
     "general.version",
     "falcon.tensor_data_layout",
+    "orion.tensor_data_layout",
+    "xverse.tensor_data_layout",
     "general.file_type",
     "general.quantization_version",
     "general.alignment",
 ];
 
 /// Architectures whose converter reorders the rows of queries and keys for rotary embedding.
-const PERMUTED: &[&str] =
-    &["llama", "mistral3", "smollm3", "granite", "granitemoe", "minicpm", "internlm2"];
+const PERMUTED: &[&str] = &[
+    "llama",
+    "mistral3",
+    "smollm3",
+    "granite",
+    "granitemoe",
+    "granite_swa",
+    "minicpm",
+    "internlm2",
+    "arcee",
+    "bailingmoe",
+    "xverse",
+];
 
 /// Rows of heads whose two halves are interleaved, as the converter writes them.
 fn interleaved(values: &[f32], row: usize, heads: usize) -> Vec<f32> {
@@ -60,6 +73,36 @@ const INTENDED: &[(&str, &str)] = &[
     // The converter writes 2048 whatever the configuration says.
     ("falcon-7b", "falcon.context_length is U32(256), expected U32(2048)"),
     ("falcon-40b", "falcon.context_length is U32(256), expected U32(2048)"),
+    // These files lack the suffix; one name is enough here.
+    ("hy-v3", "lacks blk.1.exp_probs_b [5]"),
+    ("hy-v3", "has blk.1.exp_probs_b.bias [5] in addition"),
+    // The converter extends the context of models with a stretched base to 262,144 positions.
+    ("hunyuan-dense", "hunyuan-dense.context_length is U32(32768), expected U32(262144)"),
+    ("hunyuan-dense", "lacks the key hunyuan-dense.rope.scaling.type = String(b\"none\")"),
+    ("hunyuan-dense", "lacks the key hunyuan-dense.rope.scaling.factor = F32(1.0)"),
+    (
+        "hunyuan-dense",
+        "lacks the key hunyuan-dense.rope.scaling.original_context_length = U32(262144)",
+    ),
+    // Heads for further tokens are none.
+    ("exaone-moe", "lacks the key exaone-moe.nextn_predict_layers = U32(0)"),
+    ("sarvam-moe", "lacks the key bailingmoe2.nextn_predict_layers = U32(0)"),
+    ("solar-open", "lacks the key glm4moe.nextn_predict_layers = U32(0)"),
+    // No layer is dense.
+    ("solar-open", "lacks the key glm4moe.feed_forward_length = U32(12)"),
+    // These files have no classifier.
+    ("eurobert", "lacks the key eurobert.classifier.pooling_type = U32(1)"),
+    // No layer has a recurrent state, so all layers have the same number of heads.
+    (
+        "granite-dense-hybrid",
+        "granite.attention.head_count_kv is U32(1), expected Array(Array { item_type: I32, len: 2, \
+         bytes: b\"\\x01\\0\\0\\0\\x01\\0\\0\\0\" })",
+    ),
+    ("granite-dense-hybrid", "lacks the key granite.ssm.conv_kernel = U32(4)"),
+    ("granite-dense-hybrid", "lacks the key granite.ssm.state_size = U32(256)"),
+    ("granite-dense-hybrid", "lacks the key granite.ssm.group_count = U32(1)"),
+    ("granite-dense-hybrid", "lacks the key granite.ssm.inner_size = U32(48)"),
+    ("granite-dense-hybrid", "lacks the key granite.ssm.time_step_rank = U32(6)"),
 ];
 
 fn heads(model: &Checkpoint, key: &str) -> Option<usize> {

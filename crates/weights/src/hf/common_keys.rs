@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::config::Config;
-use super::keys::{Key, array, check, derived, flags, number, size};
+use super::keys::{Key, array, check, derived, flag, flags, number, size};
 use super::rope::{Rope, Scaling};
 use crate::{Error, Value, ValueType};
 
@@ -56,11 +56,18 @@ pub(super) const COMMON: &[Key] = &[
     size("attention.value_length", &["head_dim"]).optional(),
 ];
 
-const CONTEXT: &[&str] = &["max_position_embeddings", "n_ctx", "n_positions", "max_length"];
+const CONTEXT: &[&str] =
+    &["max_position_embeddings", "n_ctx", "n_positions", "max_length", "seq_length", "max_seq_len"];
 const LAYER_NORM_EPS: &[&str] = &["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"];
 
 /// Names of the number of routed experts.
 pub(super) const EXPERTS: &[&str] = &["num_local_experts", "num_experts", "n_routed_experts"];
+
+/// Width of a routed expert.
+pub(super) const EXPERT_WIDTH: Key = size("expert_feed_forward_length", &["moe_intermediate_size"]);
+
+/// Whether the weights of the chosen experts are divided by their sum.
+pub(super) const NORMALISED: Key = flag("expert_weights_norm", &["norm_topk_prob"]).optional();
 
 /// Pooling of a classifier: the output of its head is the result.
 pub(super) const RANK: Key = derived("pooling_type", |config, _| {
@@ -208,7 +215,7 @@ fn windows(config: &Config) -> Result<Option<(usize, Vec<bool>)>, Error> {
             types.into_iter().map(|name| name == "sliding_attention").collect()
         }
         // "Layers below it use full attention": the first `max_window_layers` of Qwen.
-        None if switch.is_some() => {
+        None if switch.is_some() || all.size(&["max_window_layers"])?.is_some() => {
             let first = all.size(&["max_window_layers"])?.unwrap_or(0);
             (0..config.layers).map(|layer| layer >= first).collect()
         }

@@ -9,7 +9,7 @@ use super::json::{CONFIG_BYTES, Object, shown};
 use crate::{Error, Problem};
 
 /// Keys of transformers' configuration classes by `model_type`: "defaults" of keys that files may
-/// omit, and "others" (transformers 5.23.0, Apache-2.0; `tests/fixtures/make_hf_classes.py` writes
+/// omit, and "others" (transformers 5.24.0, Apache-2.0; `tests/fixtures/make_hf_classes.py` writes
 /// the file).
 const CLASSES: &str = include_str!("classes.json");
 
@@ -30,7 +30,7 @@ const TIED: &str = "tie_word_embeddings";
 /// Names of the number of layers.
 const LAYERS: &[&str] = &["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
 /// Names of the width of the residual stream.
-const HIDDEN: &[&str] = &["hidden_size", "n_embd", "dim"];
+const HIDDEN: &[&str] = &["hidden_size", "n_embd", "n_embed", "dim", "d_model"];
 /// Names of the number of query heads.
 const HEADS: &[&str] = &["num_attention_heads", "n_head", "n_heads"];
 

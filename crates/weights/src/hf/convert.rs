@@ -25,6 +25,7 @@ const UNUSED: &[&str] = &[
     "vision_model.",
     "vision_embed_tokens.",
     "multi_modal_projector.",
+    "mm_projector.",
     "connector.",
     "mlp1.",
     "audio_tower.",

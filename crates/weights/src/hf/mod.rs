@@ -115,7 +115,7 @@ fn check_yarn(family: &Family, config: &Config, rope: &Rope) -> Result<(), Error
 
 /// Rejects an activation that the architecture's graph does not compute.
 fn check_activation(family: &Family, config: &Config) -> Result<(), Error> {
-    let names = ["hidden_activation", "hidden_act", "activation_function"];
+    let names = ["hidden_activation", "hidden_act", "activation_function", "activation"];
     let Some((key, _)) = config.all.first(&names) else { return Ok(()) };
     let found = config.all.text(&[key])?.unwrap_or_default();
     if family.activations.is_empty() || family.activations.contains(&found) {

@@ -26,6 +26,10 @@ pub(super) const GATED: &[Rule] = &[
     keep("mlp.down_proj", "ffn_down"),
 ];
 
+/// A plain feed-forward network.
+pub(super) const PLAIN: &[Rule] =
+    &[keep("mlp.up_proj", "ffn_up"), keep("mlp.down_proj", "ffn_down")];
+
 /// Norms before attention and before the feed-forward network.
 pub(super) const PRE_NORMS: &[Rule] =
     &[keep("input_layernorm", "attn_norm"), keep("post_attention_layernorm", "ffn_norm")];
@@ -79,3 +83,14 @@ pub(super) const SHARED_EXPERT: &[Rule] = &[
 /// The correction of the router's selection.
 pub(super) const SELECTION_BIAS: &[Rule] =
     &[keep("mlp.gate.e_score_correction_bias", "exp_probs_b.bias")];
+
+/// The experts of Mixtral, and their router.
+pub(super) const MIXTRAL: &[Rule] = &[
+    keep("block_sparse_moe.gate", "ffn_gate_inp"),
+    expert("block_sparse_moe.experts.*.w1", "ffn_gate_exps"),
+    expert("block_sparse_moe.experts.*.w2", "ffn_down_exps"),
+    expert("block_sparse_moe.experts.*.w3", "ffn_up_exps"),
+    keep("mlp.gate", "ffn_gate_inp"),
+    parts("mlp.experts.gate_up_proj", "", gate_up_experts),
+    keep("mlp.experts.down_proj", "ffn_down_exps.weight"),
+];

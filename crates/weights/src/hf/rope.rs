@@ -92,6 +92,16 @@ impl Rope {
         {
             return Err(local.invalid("rope_type", kind, "default in layers with a window"));
         }
+        if let Some(local) = &local
+            && let Some(partial) = local.number(&["partial_rotary_factor"])?
+            && partial != 1.0
+        {
+            return Err(local.invalid(
+                "partial_rotary_factor",
+                partial,
+                "1 in layers with a window",
+            ));
+        }
         let nested = full.is_some();
         let parameters = full.or(stated);
 
@@ -108,6 +118,12 @@ impl Rope {
             Some(local) => local.number(&["rope_theta"])?,
             None if nested => None,
             None => all.number(&["local_rope_theta", "rope_local_base_freq", "swa_rope_theta"])?,
+        };
+        let theta = match own(&["alpha"])?.flatten() {
+            Some(alpha) if config.model_type.starts_with("hunyuan_v1") => {
+                stretched(config, parameters.as_ref(), theta, alpha)?
+            }
+            _ => theta,
         };
         for theta in [theta, local_theta].into_iter().flatten() {
             if theta <= 0.0 {
@@ -240,6 +256,25 @@ fn factors(own: &Object, key: &str) -> Result<Vec<f32>, Error> {
             _ => Err(own.invalid(key, shown(value), "a list of numbers above 0")),
         })
         .collect()
+}
+
+/// The base of Hunyuan 1, which its type "dynamic" stretches by a fixed factor at all lengths
+/// (`compute_ntk_alpha_rope_parameters` in transformers' `modeling_hunyuan_v1_dense.py`).
+fn stretched(
+    config: &Config,
+    own: Option<&Object>,
+    theta: Option<f64>,
+    alpha: f64,
+) -> Result<Option<f64>, Error> {
+    let kind = own.map(|own| own.text(&["rope_type", "type"])).transpose()?.flatten();
+    let dims = config.head_dim as f64;
+    if kind != Some("dynamic") || alpha == 0.0 {
+        return Ok(theta);
+    }
+    if alpha < 0.0 || dims <= 2.0 {
+        return Err(config.unsupported("alpha", alpha, "a number of at least 0"));
+    }
+    Ok(theta.map(|theta| theta * alpha.powf(dims / (dims - 2.0))))
 }
 
 impl Llama3 {

@@ -200,6 +200,23 @@ pub(super) fn internlm_qkv(config: &Config, shape: &[usize]) -> Parts {
     Ok(vec![part("attn_q.weight", q), part("attn_k.weight", k), part("attn_v.weight", v)])
 }
 
+/// Rows of all queries, all keys and all values.
+pub(super) fn qkv_rows(config: &Config, shape: &[usize]) -> Parts {
+    let kv_heads = config.kv_heads().map_err(|error| error.problem().to_string())?;
+    let (rows, columns) = matrix(shape)?;
+    let heads = config.heads.saturating_add(kv_heads.saturating_mul(2));
+    require(kv_heads > 0 && rows.is_multiple_of(heads), || format!("a multiple of {heads} rows"))?;
+    let dim = rows / heads;
+    let [query, key] = [config.heads * dim, kv_heads * dim];
+    let view = View::new(&[rows, columns]);
+    let part = |to, first, rows| Part::of(to, view.clone().narrow(0, first, rows));
+    Ok(vec![
+        part("attn_q.weight", 0, query),
+        part("attn_k.weight", query, key),
+        part("attn_v.weight", query + key, key),
+    ])
+}
+
 /// DeepSeek's `kv_b_proj` `[heads × (nope + value), rank]`: the keys' part `[heads, rank, nope]`
 /// and the values' `[heads, value, rank]`.
 pub(super) fn latent_kv(config: &Config, shape: &[usize]) -> Parts {

@@ -42,6 +42,7 @@ const INERT: &[&str] = &[
     "use_unsloth_gc",
     "vocab_size",
     // The results of a call of transformers, and its computation: memory, speed, last bits.
+    "attention_softmax_in_fp32",
     "chunk_size_feed_forward",
     "deterministic_flash_attn",
     "fp32_residual_connection",
@@ -53,6 +54,8 @@ const INERT: &[&str] = &[
     "reorder_and_upcast_attn",
     "repad_logits_with_grad",
     "return_dict",
+    "scale_attention_softmax_in_fp32",
+    "slow_but_exact",
     "tie_encoder_decoder",
     "torchscript",
     "use_bfloat16",
@@ -62,6 +65,9 @@ const INERT: &[&str] = &[
     "aux_loss_alpha",
     "ep_size",
     "gradient_checkpointing",
+    "embedding_fraction",
+    "enable_moe_fp32_combine",
+    "init_device",
     "initializer_cutoff_factor",
     "initializer_factor",
     "initializer_range",
@@ -134,7 +140,12 @@ const INERT: &[&str] = &[
     "vision_feature_select_strategy",
     // The sizes of tensors are compared with the graph's, and the tensors of a layer show its kind.
     "classifier_bias",
+    "mlp_layer_types",
     "moe_layers",
+    // A table of positions, if a file has one.
+    "learned_pos_emb",
+    "no_bias",
+    "sinusoidal_pos_embds",
     "type_vocab_size",
     "vocab_size_per_layer_input",
 ];
@@ -160,6 +171,7 @@ const SHOWN: &[(&str, &str, &str, &[&str])] = &[
     ("", "bias", "true", ATTENTION_BIASES),
     ("", "qkv_bias", "true", ATTENTION_BIASES),
     ("", "use_qkv_bias", "true", ATTENTION_BIASES),
+    ("seed_oss", "attention_out_bias", "true", &["attn_output.bias"]),
     ("", "mlp_bias", "true", MLP_BIASES),
     ("", "use_bias", "true", MLP_BIASES),
     ("", "mlp_fc1_bias", "true", &["ffn_up.bias"]),
@@ -182,6 +194,7 @@ const OBJECTS: &[&str] = &["rope_parameters", "rope_scaling"];
 
 /// Parameters of all kinds of rotary embedding, which `rope.rs` reads as far as the kind has them.
 const ROPE: &[&str] = &[
+    "alpha",
     "attention_factor",
     "attn_factor",
     "beta_fast",

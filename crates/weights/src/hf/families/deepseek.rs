@@ -6,24 +6,35 @@ use crate::hf::family::Family;
 use crate::hf::keys::{check, derived, fixed_size, number, size};
 use crate::hf::names::{ATTENTION, ENDS, EXPERTS, GATED, PRE_NORMS, SELECTION_BIAS, SHARED_EXPERT};
 use crate::hf::rope::{Rope, Scaling};
-use crate::hf::rules::{keep, parts};
+use crate::hf::rules::{Rule, keep, parts};
 use crate::hf::transforms::latent_kv;
 use crate::{Error, Value};
 
 type Computed = Result<Option<Value>, Error>;
 
-pub(super) const FAMILIES: &[Family] = &[Family {
-    classes: &["DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM"],
-    types: &["deepseek_v2", "deepseek_v3"],
+const LATENT: &[Rule] = &[
+    keep("self_attn.q_a_proj", "attn_q_a"),
+    keep("self_attn.q_a_layernorm", "attn_q_a_norm"),
+    keep("self_attn.q_b_proj", "attn_q_b"),
+    keep("self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"),
+    keep("self_attn.kv_a_layernorm", "attn_kv_a_norm"),
+    parts("self_attn.kv_b_proj.weight", "", latent_kv),
+];
+
+const DEEPSEEK: Family = Family {
+    classes: &[
+        "DeepseekV2ForCausalLM",
+        "DeepseekV3ForCausalLM",
+        "Glm4MoeLiteForCausalLM",
+        "KimiK25ForConditionalGeneration",
+        "Kimi_K25ForConditionalGeneration",
+    ],
+    types: &["deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2"],
     architecture: "deepseek2",
     keys: &[
         // Absorbed latent attention has one key head.
         fixed_size("attention.head_count_kv", 1),
-        derived("leading_dense_block_count", |config, _| {
-            let sparse = config.all.get("n_routed_experts").is_some();
-            let default = if sparse { 0 } else { config.layers };
-            some(config.all.size(&["first_k_dense_replace"])?.unwrap_or(default))
-        }),
+        derived("leading_dense_block_count", dense_layers),
         size("vocab_size", &["vocab_size"]),
         size("attention.q_lora_rank", &["q_lora_rank"]).optional(),
         size("attention.kv_lora_rank", &["kv_lora_rank"]),
@@ -49,26 +60,47 @@ pub(super) const FAMILIES: &[Family] = &[Family {
             Scaling::Yarn(yarn) => Ok(yarn.mscale_all_dim.map(|m| Value::from((0.1 * m) as f32))),
             _ => Ok(None),
         }),
+        derived("attention.temperature_scale", temperature),
+        check(check_rotated),
     ],
     globals: &[ENDS],
-    blocks: &[
-        ATTENTION,
-        &[
-            keep("self_attn.q_a_proj", "attn_q_a"),
-            keep("self_attn.q_a_layernorm", "attn_q_a_norm"),
-            keep("self_attn.q_b_proj", "attn_q_b"),
-            keep("self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"),
-            keep("self_attn.kv_a_layernorm", "attn_kv_a_norm"),
-            parts("self_attn.kv_b_proj.weight", "", latent_kv),
-        ],
-        PRE_NORMS,
-        GATED,
-        SELECTION_BIAS,
-        EXPERTS,
-        SHARED_EXPERT,
-    ],
+    blocks: &[ATTENTION, LATENT, PRE_NORMS, GATED, SELECTION_BIAS, EXPERTS, SHARED_EXPERT],
     ..Family::DECODER
-}];
+};
+
+pub(super) const FAMILIES: &[Family] = &[
+    DEEPSEEK,
+    Family {
+        classes: &["Mistral4ForCausalLM", "Mistral3ForConditionalGeneration"],
+        types: &["mistral4"],
+        needs: "kv_lora_rank",
+        architecture: "mistral4",
+        blocks: &[
+            &[keep("mlp.experts.gate_up_proj", "ffn_gate_up_exps.weight")],
+            ATTENTION,
+            LATENT,
+            PRE_NORMS,
+            GATED,
+            EXPERTS,
+            SHARED_EXPERT,
+        ],
+        ..DEEPSEEK
+    },
+];
+
+/// Layers without experts, which come first.
+fn dense_layers(config: &Config, _: &Rope) -> Computed {
+    if let Some(stated) = config.all.size(&["first_k_dense_replace"])? {
+        return some(stated);
+    }
+    if let Some(types) = config.all.list("mlp_layer_types")? {
+        return some(types.iter().take_while(|kind| *kind == "dense").count());
+    }
+    let sparse = config.all.get("n_routed_experts").is_some();
+    // all layers but the first of GLM-4.7-Flash have experts
+    let default = usize::from(config.model_type == "glm4_moe_lite");
+    some(if sparse { default } else { config.layers })
+}
 
 /// Whether the weights of the chosen experts are divided by their sum, which transformers never
 /// does in V2.
@@ -108,8 +140,49 @@ fn sum(config: &Config, first: &str, second: &str) -> Computed {
     some(config.all.required_size(&[first])? + config.all.required_size(&[second])?)
 }
 
+/// The growth of queries, which Mistral Small 4 has alone.
+fn temperature(config: &Config, rope: &Rope) -> Computed {
+    match &rope.scaling {
+        Scaling::Yarn(yarn) if config.model_type == "mistral4" => {
+            Ok(yarn.temperature.map(|beta| Value::from(beta as f32)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Rejects another part of a key that rotates than `qk_rope_head_dim`. Mistral Small 4 states it
+/// twice, and the length of a key too.
+fn check_rotated(config: &Config, rope: &Rope) -> Computed {
+    if config.model_type == "mistral4"
+        && let Some(found) = config.all.size(&["head_dim"])?
+    {
+        let whole = config.all.required_size(&["qk_nope_head_dim"])?
+            + config.all.required_size(&["qk_rope_head_dim"])?;
+        if found != whole {
+            let expected = format!("{whole}, the sum of qk_nope_head_dim and qk_rope_head_dim");
+            return Err(config.unsupported("head_dim", found, &expected));
+        }
+    }
+    let Some(partial) = rope.partial else { return Ok(None) };
+    let rotated = config.all.required_size(&["qk_rope_head_dim"])?;
+    let whole = match config.model_type.as_str() {
+        "mistral4" => rotated + config.all.required_size(&["qk_nope_head_dim"])?,
+        _ => rotated,
+    };
+    if (partial * whole as f64) as usize == rotated {
+        return Ok(None);
+    }
+    let expected = format!("{}, by qk_rope_head_dim", rotated as f64 / whole as f64);
+    Err(config.unsupported("partial_rotary_factor", partial, &expected))
+}
+
 /// 1 where V2 chooses experts without groups, whatever their number.
 fn groups(config: &Config, _: &Rope) -> Computed {
+    if config.model_type == "mistral4"
+        && let Some(count @ 2..) = config.all.size(&["n_group"])?
+    {
+        return Err(config.unsupported("n_group", count, "1 in Mistral Small 4"));
+    }
     match config.all.text(&["topk_method"])? {
         None | Some("greedy") if config.model_type == "deepseek_v2" => {
             Ok(config.all.size(&["n_group"])?.map(|_| 1u32.into()))
@@ -131,7 +204,9 @@ fn gating(config: &Config, _: &Rope) -> Computed {
         Some("sigmoid") => some(2),
         Some("softmax") => some(1),
         Some(other) => Err(config.unsupported("scoring_func", other, "softmax or sigmoid")),
-        None if config.model_type == "deepseek_v3" => some(2),
+        None if ["deepseek_v3", "kimi_k2", "glm4_moe_lite"].contains(&&*config.model_type) => {
+            some(2)
+        }
         None => Ok(None),
     }
 }

@@ -1,9 +1,10 @@
-//! Encoders: BERT, RoBERTa, Nomic BERT and ModernBERT.
+//! Encoders: BERT, RoBERTa, DistilBERT, Nomic BERT, ModernBERT and EuroBERT.
 
-use crate::hf::common_keys::{LABELS, RANK, UNSCALED, some, window_pattern};
+use crate::hf::common_keys::{LABELS, RANK, UNSCALED, WHOLE_HEADS, some, window_pattern};
 use crate::hf::config::Config;
 use crate::hf::family::{Family, GELU};
 use crate::hf::keys::{Key, check, derived, fixed_flag, flag, number, size, text};
+use crate::hf::names::{ATTENTION, ENDS, GATED, PRE_NORMS};
 use crate::hf::rope::Rope;
 use crate::hf::rules::{Rule, keep, parts};
 use crate::hf::transforms::{nomic_down, nomic_up, positions_after_padding};
@@ -174,6 +175,47 @@ pub(super) const FAMILIES: &[Family] = &[
         block: "encoder.layers.",
         activations: &["swiglu", "silu"],
         ..BERT
+    },
+    Family {
+        classes: &["DistilBertModel", "DistilBertForMaskedLM"],
+        types: &["distilbert"],
+        keys: &[
+            NOT_CAUSAL,
+            derived("attention.layer_norm_epsilon", |_, _| Ok(Some(1e-12f32.into()))),
+        ],
+        blocks: &[&[
+            keep("attention.q_lin", "attn_q"),
+            keep("attention.k_lin", "attn_k"),
+            keep("attention.v_lin", "attn_v"),
+            keep("attention.out_lin", "attn_output"),
+            keep("sa_layer_norm", "attn_output_norm"),
+            keep("ffn.lin1", "ffn_up"),
+            keep("ffn.lin2", "ffn_down"),
+            keep("output_layer_norm", "layer_output_norm"),
+        ]],
+        prefixes: &["distilbert.", ""],
+        block: "transformer.layer.",
+        unused: &["vocab_"],
+        ..BERT
+    },
+    Family {
+        classes: &["EuroBertModel", "EuroBertForMaskedLM"],
+        types: &["eurobert"],
+        architecture: "eurobert",
+        keys: &[
+            NOT_CAUSAL,
+            UNSCALED,
+            WHOLE_HEADS,
+            check(|config, _| {
+                // only a classifier has it
+                config.all.disregard(&["classifier_pooling"]);
+                Ok(None)
+            }),
+        ],
+        globals: &[ENDS],
+        blocks: &[ATTENTION, GATED, PRE_NORMS],
+        unused: &["lm_head."],
+        ..Family::DECODER
     },
     MODERN,
     Family {

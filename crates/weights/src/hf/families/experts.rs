@@ -1,7 +1,11 @@
 //! Mixtures of experts with plain attention.
 
-use super::llama::{GRANITE, check_every_fourth_without_rope};
-use crate::hf::common_keys::{WINDOW, WINDOWED, half_rope_dims, head_dim, some, window_pattern};
+use super::granite::{GRANITE, HYBRID, SINKS, SWA};
+use super::llama::check_every_fourth_without_rope;
+use crate::hf::common_keys::{
+    EXPERT_WIDTH, NORMALISED, WINDOW, WINDOWED, half_rope_dims, head_dim, rope_dims, some,
+    window_pattern,
+};
 use crate::hf::config::Config;
 use crate::hf::family::Family;
 use crate::hf::keys::{Key, check, derived, fixed_size, flag, number, size};
@@ -10,15 +14,12 @@ use crate::hf::names::{
     SHARED_EXPERT,
 };
 use crate::hf::rope::Rope;
-use crate::hf::rules::{How, Pieces, change, keep, parts};
+use crate::hf::rules::{How, Pieces, Rule, change, keep, parts};
 use crate::hf::transforms::{
     alternating_biases, alternating_experts, gate_up, gate_up_experts, gate_up_shared,
     qwen3_vl_down, qwen3_vl_gate_up, transposed_experts, transposed_gate_up_experts,
 };
 use crate::{Error, Value};
-
-const EXPERT_WIDTH: Key = size("expert_feed_forward_length", &["moe_intermediate_size"]);
-const NORMALISED: Key = flag("expert_weights_norm", &["norm_topk_prob"]).optional();
 
 const QWEN2MOE: Family = Family {
     classes: &["Qwen2MoeForCausalLM"],
@@ -34,6 +35,32 @@ const QWEN2MOE: Family = Family {
     globals: &[ENDS],
     blocks: &[ATTENTION, PRE_NORMS, EXPERTS, SHARED_EXPERT],
     ..Family::DECODER
+};
+
+const GLM4MOE: Family = Family {
+    classes: &["Glm4MoeForCausalLM"],
+    types: &["glm4_moe"],
+    architecture: "glm4moe",
+    keys: &[
+        derived("rope.dimension_count", half_rope_dims),
+        size("expert_count", &["n_routed_experts"]),
+        EXPERT_WIDTH,
+        size("expert_shared_count", &["n_shared_experts"]),
+        size("leading_dense_block_count", &["first_k_dense_replace"]),
+        fixed_size("expert_gating_func", 2),
+        number("expert_weights_scale", &["routed_scaling_factor"]),
+        NORMALISED,
+    ],
+    blocks: &[
+        ATTENTION,
+        QK_NORMS,
+        GATED,
+        PRE_NORMS_BY_PLACE,
+        SELECTION_BIAS,
+        EXPERTS,
+        SHARED_EXPERT,
+    ],
+    ..QWEN2MOE
 };
 
 pub(super) const FAMILIES: &[Family] = &[
@@ -107,48 +134,80 @@ pub(super) const FAMILIES: &[Family] = &[
         ],
         ..QWEN2MOE
     },
+    GLM4MOE,
     Family {
-        classes: &["Glm4MoeForCausalLM"],
-        types: &["glm4_moe"],
-        architecture: "glm4moe",
+        classes: &["SolarOpenForCausalLM"],
+        types: &["solar_open"],
         keys: &[
-            derived("rope.dimension_count", half_rope_dims),
-            size("expert_count", &["n_routed_experts"]),
-            EXPERT_WIDTH,
-            size("expert_shared_count", &["n_shared_experts"]),
-            size("leading_dense_block_count", &["first_k_dense_replace"]),
-            fixed_size("expert_gating_func", 2),
-            number("expert_weights_scale", &["routed_scaling_factor"]),
-            NORMALISED,
+            derived("rope.dimension_count", rope_dims),
+            GLM4MOE.keys[1],
+            GLM4MOE.keys[2],
+            GLM4MOE.keys[3],
+            fixed_size("leading_dense_block_count", 0),
+            GLM4MOE.keys[5],
+            GLM4MOE.keys[6],
+            GLM4MOE.keys[7],
         ],
-        blocks: &[
-            ATTENTION,
-            QK_NORMS,
-            GATED,
-            PRE_NORMS_BY_PLACE,
-            SELECTION_BIAS,
-            EXPERTS,
-            SHARED_EXPERT,
-        ],
-        ..QWEN2MOE
+        ..GLM4MOE
     },
     Family {
         classes: &["GraniteMoeForCausalLM", "GraniteMoeSharedForCausalLM"],
         types: &["granitemoe", "granitemoeshared"],
         architecture: "granitemoe",
         keys: GRANITE_MOE,
-        blocks: &[
-            ATTENTION,
-            PRE_NORMS,
-            &[
-                keep("block_sparse_moe.router.layer", "ffn_gate_inp"),
-                parts("block_sparse_moe.input_linear.weight", "", gate_up_experts),
-                keep("block_sparse_moe.output_linear", "ffn_down_exps"),
-                parts("shared_mlp.input_linear.weight", "", gate_up_shared),
-                keep("shared_mlp.output_linear", "ffn_down_shexp"),
-                parts("mlp.gate_up_proj.weight", "", gate_up),
-            ],
+        blocks: &[ATTENTION, PRE_NORMS, GRANITE_EXPERTS],
+        ..QWEN2MOE
+    },
+    Family {
+        classes: &["GraniteMoeSWAForCausalLM"],
+        types: &["granitemoe_swa"],
+        architecture: "granite_swa",
+        keys: &[
+            GRANITE_MOE[0],
+            GRANITE_MOE[1],
+            GRANITE_MOE[2],
+            GRANITE_MOE[3],
+            GRANITE_MOE[4],
+            GRANITE_MOE[5],
+            GRANITE_MOE[6],
+            SWA[0],
+            SWA[1],
+            SWA[2],
+            SWA[3],
         ],
+        blocks: &[ATTENTION, SINKS, PRE_NORMS, FUSED_EXPERTS],
+        ..QWEN2MOE
+    },
+    Family {
+        classes: &["GraniteMoeHybridForCausalLM"],
+        types: &["granitemoehybrid"],
+        needs: "num_local_experts",
+        architecture: "granitemoe",
+        keys: &[
+            GRANITE_MOE[0],
+            GRANITE_MOE[1],
+            GRANITE_MOE[2],
+            GRANITE_MOE[3],
+            GRANITE_MOE[4],
+            GRANITE_MOE[5],
+            GRANITE_MOE[6],
+            HYBRID[0],
+            HYBRID[1],
+        ],
+        blocks: &[ATTENTION, PRE_NORMS, GRANITE_EXPERTS],
+        ..QWEN2MOE
+    },
+    Family {
+        classes: &["MellumForCausalLM"],
+        types: &["mellum"],
+        architecture: "mellum",
+        keys: &[
+            EXPERT_WIDTH,
+            NORMALISED,
+            derived("attention.sliding_window", mellum_window),
+            derived("attention.sliding_window_pattern", window_pattern),
+        ],
+        blocks: &[ATTENTION, QK_NORMS, PRE_NORMS, GATED, EXPERTS],
         ..QWEN2MOE
     },
     Family {
@@ -186,6 +245,27 @@ pub(super) const FAMILIES: &[Family] = &[
     },
 ];
 
+const GRANITE_EXPERTS: &[Rule] = &[
+    keep("block_sparse_moe.router.layer", "ffn_gate_inp"),
+    parts("block_sparse_moe.input_linear.weight", "", gate_up_experts),
+    keep("block_sparse_moe.output_linear", "ffn_down_exps"),
+    parts("shared_mlp.input_linear.weight", "", gate_up_shared),
+    keep("shared_mlp.output_linear", "ffn_down_shexp"),
+    parts("mlp.gate_up_proj.weight", "", gate_up),
+];
+
+/// Experts whose gate and up linears GGUF has in one tensor.
+const FUSED_EXPERTS: &[Rule] = &[
+    keep("block_sparse_moe.router.layer", "ffn_gate_inp"),
+    keep("block_sparse_moe.router", "ffn_gate_inp"),
+    keep("block_sparse_moe.input_linear", "ffn_gate_up_exps"),
+    keep("block_sparse_moe.output_linear", "ffn_down_exps"),
+    keep("block_sparse_moe.experts.gate_up_proj", "ffn_gate_up_exps.weight"),
+    keep("block_sparse_moe.experts.down_proj", "ffn_down_exps.weight"),
+    keep("shared_mlp.input_linear", "ffn_up_shexp"),
+    keep("shared_mlp.output_linear", "ffn_down_shexp"),
+];
+
 const GRANITE_MOE: &[Key] = &[
     GRANITE[0],
     GRANITE[1],
@@ -200,6 +280,19 @@ const GRANITE_MOE: &[Key] = &[
         }
     }),
 ];
+
+/// The window, if layers have it by `layer_types`.
+fn mellum_window(config: &Config, _: &Rope) -> Result<Option<Value>, Error> {
+    match config.layer_types()? {
+        Some(types) if types.contains(&"sliding_attention") => {
+            some(config.all.required_size(&["sliding_window"])?)
+        }
+        _ => {
+            config.all.disregard(&["sliding_window"]);
+            Ok(None)
+        }
+    }
+}
 
 /// Length of Llama 4's chunks of attention in all layers but each fourth; that of the context if
 /// all layers see all keys.

@@ -84,8 +84,13 @@ pub(super) const FAMILIES: &[Family] = &[
         ..GEMMA
     },
     Family {
-        classes: &["Gemma4ForCausalLM", "Gemma4ForConditionalGeneration"],
-        types: &["gemma4_text"],
+        classes: &[
+            "Gemma4ForCausalLM",
+            "Gemma4ForConditionalGeneration",
+            "Gemma4UnifiedForCausalLM",
+            "Gemma4UnifiedForConditionalGeneration",
+        ],
+        types: &["gemma4_text", "gemma4_unified_text"],
         architecture: "gemma4",
         keys: &[
             FINAL_CAP,

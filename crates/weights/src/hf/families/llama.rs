@@ -2,31 +2,21 @@
 
 use crate::hf::common_keys::{
     RANK, WHOLE_HEADS, WINDOW, WINDOWED, head_dim, original_context, rope_dims, some, whole_heads,
-    window_pattern_of_4,
+    window_pattern, window_pattern_of_4,
 };
 use crate::hf::config::Config;
 use crate::hf::family::Family;
 use crate::hf::keys::{Key, check, derived, flags, number, size};
-use crate::hf::names::{ATTENTION, ENDS, GATED, POST_NORMS, PRE_NORMS, QK_NORMS};
+use crate::hf::names::{ATTENTION, ENDS, GATED, MIXTRAL, POST_NORMS, PRE_NORMS, QK_NORMS};
 use crate::hf::rope::{Rope, Scaling};
-use crate::hf::rules::{Rule, expert, keep, parts};
-use crate::hf::transforms::{gate_up_experts, internlm_qkv};
+use crate::hf::rules::{keep, parts};
+use crate::hf::transforms::internlm_qkv;
 use crate::{Error, Value};
 
-const VOCAB: Key = size("vocab_size", &["vocab_size"]);
-const ROPE_DIMS: Key = derived("rope.dimension_count", head_dim);
+pub(super) const VOCAB: Key = size("vocab_size", &["vocab_size"]);
+pub(super) const ROPE_DIMS: Key = derived("rope.dimension_count", head_dim);
 
-const MIXTRAL: &[Rule] = &[
-    keep("block_sparse_moe.gate", "ffn_gate_inp"),
-    expert("block_sparse_moe.experts.*.w1", "ffn_gate_exps"),
-    expert("block_sparse_moe.experts.*.w2", "ffn_down_exps"),
-    expert("block_sparse_moe.experts.*.w3", "ffn_up_exps"),
-    keep("mlp.gate", "ffn_gate_inp"),
-    parts("mlp.experts.gate_up_proj", "", gate_up_experts),
-    keep("mlp.experts.down_proj", "ffn_down_exps.weight"),
-];
-
-const LLAMA: Family = Family {
+pub(super) const LLAMA: Family = Family {
     classes: &[
         "LlamaForCausalLM",
         "LLaMAForCausalLM",
@@ -34,8 +24,9 @@ const LLAMA: Family = Family {
         "MinistralForCausalLM",
         "LlamaModel",
         "MistralModel",
+        "InternLM3ForCausalLM",
     ],
-    types: &["llama", "mistral", "ministral"],
+    types: &["llama", "mistral", "ministral", "internlm3"],
     architecture: "llama",
     keys: &[VOCAB, ROPE_DIMS, WINDOW, WINDOWED],
     globals: &[ENDS],
@@ -74,17 +65,21 @@ pub(super) const FAMILIES: &[Family] = &[
         ..LLAMA
     },
     Family {
+        classes: &["CwmForCausalLM"],
+        types: &["cwm"],
+        keys: &[
+            VOCAB,
+            ROPE_DIMS,
+            size("attention.sliding_window", &["sliding_window"]).optional(),
+            derived("attention.sliding_window_pattern", cwm_pattern),
+        ],
+        ..LLAMA
+    },
+    Family {
         classes: &["SmolLM3ForCausalLM"],
         types: &["smollm3"],
         architecture: "smollm3",
         keys: &[VOCAB, ROPE_DIMS, WINDOW, WINDOWED, check(check_every_fourth_without_rope)],
-        ..LLAMA
-    },
-    Family {
-        classes: &["GraniteForCausalLM"],
-        types: &["granite"],
-        architecture: "granite",
-        keys: GRANITE,
         ..LLAMA
     },
     Family {
@@ -124,6 +119,21 @@ pub(super) const FAMILIES: &[Family] = &[
             keep("feed_forward.w2", "ffn_down"),
             keep("feed_forward.w3", "ffn_up"),
         ]],
+        ..LLAMA
+    },
+    Family {
+        classes: &["XverseForCausalLM"],
+        types: &["xverse"],
+        architecture: "xverse",
+        keys: &[WHOLE_HEADS, ROPE_DIMS],
+        ..LLAMA
+    },
+    Family {
+        classes: &["OrionForCausalLM"],
+        types: &["orion"],
+        architecture: "orion",
+        // The norm is layer norm, whatever the key's name.
+        keys: &[WHOLE_HEADS, number("attention.layer_norm_epsilon", &["rms_norm_eps"])],
         ..LLAMA
     },
     Family {
@@ -201,7 +211,7 @@ pub(super) const FAMILIES: &[Family] = &[
         ..LLAMA
     },
     Family {
-        classes: &["Exaone4ForCausalLM"],
+        classes: &["Exaone4ForCausalLM", "Exaone4_5_ForConditionalGeneration"],
         types: &["exaone4"],
         architecture: "exaone4",
         keys: &[
@@ -238,16 +248,6 @@ pub(super) const FAMILIES: &[Family] = &[
     },
 ];
 
-/// Granite's multipliers.
-pub(super) const GRANITE: &[Key] = &[
-    VOCAB,
-    ROPE_DIMS,
-    number("attention.scale", &["attention_multiplier"]).optional(),
-    number("embedding_scale", &["embedding_multiplier"]).optional(),
-    number("residual_scale", &["residual_multiplier"]).optional(),
-    number("logit_scale", &["logits_scaling"]).optional(),
-];
-
 /// Rejects a pattern of layers without rotary embedding other than every fourth, which has no
 /// GGUF key.
 pub(super) fn check_every_fourth_without_rope(
@@ -264,8 +264,20 @@ pub(super) fn check_every_fourth_without_rope(
     Err(config.unsupported("no_rope_layers", "another list", "0 for every fourth layer only"))
 }
 
+/// Which layers have a window: by `layer_types`, or all but the first of each four.
+fn cwm_pattern(config: &Config, rope: &Rope) -> Result<Option<Value>, Error> {
+    if config.all.get("sliding_window").is_none() {
+        config.all.disregard(&["layer_types"]);
+        return Ok(None);
+    }
+    match window_pattern(config, rope)? {
+        Some(pattern) => Ok(Some(pattern)),
+        None => Ok(Some(flags((0..config.layers).map(|layer| !layer.is_multiple_of(4))))),
+    }
+}
+
 /// Which layers have a window: by `layer_types`, or by letters ("LLLG") or a period.
-fn exaone4_pattern(config: &Config, rope: &Rope) -> Result<Option<Value>, Error> {
+pub(super) fn exaone4_pattern(config: &Config, rope: &Rope) -> Result<Option<Value>, Error> {
     // Layers without a window then have no rotary embedding, all of them.
     let has_window = |types: Vec<&str>| types.contains(&"sliding_attention");
     if config.all.get("sliding_window").is_some() && !config.layer_types()?.is_none_or(has_window) {

@@ -5,9 +5,11 @@ mod deepseek;
 mod encoders;
 mod experts;
 mod gemma;
+mod granite;
 mod hybrid;
 mod llama;
 mod older;
+mod recent;
 mod various;
 
 use super::config::Stated;
@@ -16,13 +18,17 @@ use super::whisper;
 use crate::{Error, Problem};
 
 const ALL: &[&[Family]] = &[
+    // before the family of Mistral 3, one of whose classes has both
+    deepseek::FAMILIES,
     llama::FAMILIES,
     gemma::FAMILIES,
     various::FAMILIES,
     cohere::FAMILIES,
     older::FAMILIES,
     experts::FAMILIES,
-    deepseek::FAMILIES,
+    recent::FAMILIES,
+    // after the family of its models with experts, one of whose classes has both
+    granite::FAMILIES,
     hybrid::FAMILIES,
     encoders::FAMILIES,
 ];

@@ -1,15 +1,13 @@
 //! Decoders with layer norm or plain feed-forward networks.
 
 use crate::hf::common_keys::{
-    WINDOW, WINDOWED, four_times_hidden, half_rope_dims, kv_heads, rope_dims,
+    WINDOW, WINDOWED, four_times_hidden, half_rope_dims, kv_heads, rope_dims, whole_heads,
 };
 use crate::hf::family::{Family, GELU};
 use crate::hf::keys::{derived, flag, number, size};
-use crate::hf::names::{ATTENTION, ENDS, GATED, PRE_NORMS};
+use crate::hf::names::{ATTENTION, ENDS, GATED, PLAIN, PRE_NORMS};
 use crate::hf::rope::Scaling;
-use crate::hf::rules::{Rule, expert, keep};
-
-const PLAIN: &[Rule] = &[keep("mlp.up_proj", "ffn_up"), keep("mlp.down_proj", "ffn_down")];
+use crate::hf::rules::{expert, keep};
 
 pub(super) const FAMILIES: &[Family] = &[
     Family {
@@ -88,6 +86,29 @@ pub(super) const FAMILIES: &[Family] = &[
                 expert("self_attn.q_layernorm.norms.*", "attn_q_norm"),
                 expert("self_attn.k_layernorm.norms.*", "attn_k_norm"),
             ],
+        ],
+        ..Family::DECODER
+    },
+    Family {
+        classes: &["Jais2ForCausalLM"],
+        types: &["jais2"],
+        architecture: "jais2",
+        keys: &[derived("rope.dimension_count", whole_heads)],
+        globals: &[ENDS],
+        blocks: &[ATTENTION, PRE_NORMS, PLAIN],
+        activations: &["relu2"],
+        ..Family::DECODER
+    },
+    Family {
+        classes: &["GlmForCausalLM"],
+        types: &["glm"],
+        architecture: "chatglm",
+        keys: &[derived("rope.dimension_count", half_rope_dims)],
+        globals: &[ENDS],
+        blocks: &[
+            ATTENTION,
+            PRE_NORMS,
+            &[keep("mlp.gate_up_proj", "ffn_up"), keep("mlp.down_proj", "ffn_down")],
         ],
         ..Family::DECODER
     },
