@@ -8,6 +8,7 @@ mod buckets;
 mod built_in_vision;
 mod cases;
 mod chat;
+mod coverage;
 mod decoding;
 mod detail;
 mod effort;

@@ -196,7 +196,7 @@ fn compare(
 
 /// The logits of prompts of several lengths, and of rows that are decoded one by one.
 fn compare_logits(subjects: &[Subject]) {
-    compare(subjects, "causal", 59, |model, checkpoint, backend| {
+    compare(subjects, "causal", 90, |model, checkpoint, backend| {
         let mut failed = Vec::new();
         for suffix in ["", "-2"] {
             let ids = model.path(&format!("ids{suffix}.npy"));

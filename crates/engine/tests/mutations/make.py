@@ -1,7 +1,7 @@
 """Write what transformers computes where one key of config.json has another value:
 NAME.json next to this file, for the directories of tests/fixtures/models.
 
-    pip install torch transformers==5.23.0 gguf sentencepiece
+    pip install torch transformers==5.24.0 gguf sentencepiece
     python crates/engine/tests/mutations/make.py [NAME...]
 
 Each key of the class is changed by itself, also those that the file does not state, and
@@ -47,6 +47,7 @@ OTHERS = {
     "classifier_activation": ["relu", "silu", "tanh", "gelu_pytorch_tanh"],
     "classifier_pooling": ["mean", "cls"],
     "clip_qkv": [0.5],
+    "expert_selection_fn": ["softmax", "sigmoid"],
     "final_logit_softcapping": [1.5, None],
     "head_dim": [8, 16],
     "hidden_act": ["relu", "gelu", "gelu_pytorch_tanh", "silu", "relu2"],
@@ -54,6 +55,8 @@ OTHERS = {
     "model_type": [],
     "n_group": [2],
     "num_experts_per_tok": [1, 2],
+    "position_embedding_type": ["rope", None],
+    "shared_expert_combination_strategy": ["sum", "average"],
     "sliding_window": [5, 9, None],
     "topk_group": [1],
     "topk_method": ["greedy", "group_limited_greedy", "noaux_tc"],

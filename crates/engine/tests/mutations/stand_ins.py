@@ -63,6 +63,10 @@ PUBLISHED = {
                 dict(attention_bias=False, mlp_bias=False, embed_dropout=0.0)),
     "minicpm": ({}, dict(rope_scaling=dict(rope_type="linear", factor=1.0),
                          attention_bias=False, pretraining_tp=1)),
+    "xverse": ({}, {}),
+    "orion": (dict(rms_norm_eps="layer_norm_eps"), {}),
+    "bailingmoe": (dict(num_experts="num_local_experts",
+                        moe_intermediate_size="intermediate_size"), {}),
 }
 INTERNLM2_ROPES = ("linear", "dynamic")
 
@@ -89,6 +93,14 @@ def rename(family, folder, config):
             embedding_multiplier=own.pop("scale_emb"),
             residual_multiplier=own.pop("scale_depth") / own["num_hidden_layers"] ** 0.5,
             logits_scaling=own["hidden_size"] / own.pop("dim_model_base"))
+    if family.name == "bailingmoe":
+        if not own["norm_topk_prob"] or own["norm_head"]:
+            raise ValueError("Mixtral has no such key")
+        if own["use_bias"] or own["use_qkv_bias"]:
+            raise ValueError("tensors lack")
+        own["sliding_window"] = None
+    if family.name == "orion":
+        own |= dict(use_qkv_bias=False, partial_rotary_factor=1.0)
     own |= dict(architectures=[family.model_class.__name__],
                 model_type=family.model_class.config_class.model_type)
     tensors = {family.rename(n, True): v for n, v in tensors.items()}
