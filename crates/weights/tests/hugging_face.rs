@@ -92,6 +92,10 @@ const INTENDED: &[(&str, &str)] = &[
     ("solar-open", "lacks the key glm4moe.feed_forward_length = U32(12)"),
     // These files have no classifier.
     ("eurobert", "lacks the key eurobert.classifier.pooling_type = U32(1)"),
+    // The converter subtracts the mean of the biases, which changes no choice.
+    ("sarvam-moe", "blk.1.exp_probs_b.bias has other values"),
+    // No layer has experts, whose shared ones are the dense network.
+    ("granite-dense-hybrid", "lacks the key granite.expert_shared_feed_forward_length = U32(24)"),
     // No layer has a recurrent state, so all layers have the same number of heads.
     (
         "granite-dense-hybrid",
@@ -109,7 +113,7 @@ fn heads(model: &Checkpoint, key: &str) -> Option<usize> {
     let architecture = model.metadata().string("general.architecture").unwrap();
     let key = format!("{architecture}.attention.{key}");
     match model.metadata().get(&key)? {
-        Value::Array(_) => None,
+        Value::Array(array) => all_numbers(array)?.first().map(|heads| *heads as usize),
         value => usize::try_from(value.as_integer()?).ok(),
     }
 }
