@@ -157,13 +157,14 @@ fn pictures_and_texts_are_those_of_the_reference() {
     }
 }
 
-/// The model of a family as two GGUF files, of which the second is found next to the first.
+/// The model of a family as two GGUF files, of which the second is found next to the first. `to` is
+/// the type of the tower.
 fn pair(family: &Family, to: Option<Quantize>) -> (tempfile::TempDir, Model) {
     let folder = tempfile::tempdir().unwrap();
     let from = path(family.name);
     let tower = Checkpoint::open_tower_file(&from).unwrap().unwrap();
     for (name, of) in [("a.gguf", Checkpoint::open(&from).unwrap()), ("mmproj-a.gguf", tower)] {
-        let conversion = match to {
+        let conversion = match to.filter(|_| name == "mmproj-a.gguf") {
             Some(to) => Conversion::quantize(&of, to, None),
             None => Conversion::convert(&of, None),
         };
@@ -185,9 +186,9 @@ fn converted_files_are_the_directory() {
 
 /// Matrices of 32 columns become Q8_0, all others F16. Random weights amplify the differences.
 #[test]
-fn quantized_files_are_near_the_directory() {
+fn quantized_towers_are_near_the_directory() {
     for family in Family::all() {
-        compare_within(&family, &pair(&family, Some(Quantize::Q8_0)).1, 0.25);
+        compare_within(&family, &pair(&family, Some(Quantize::Q8_0)).1, 0.4);
     }
 }
 
