@@ -68,7 +68,9 @@ SHAPES = {
                         keys=(("attention.sliding_window", 1024),),
                         marks=("<start_of_image>", "<end_of_image>")),
     "smolvlm-256m": Shape("llama", 30, 576, 9, 3, 64, 1536, 49280, False, 1e5, 8192,
-                          marks=("<image>", "<fake_token_around_image>", "<global-img>")),
+                          marks=("\n", "\n\n", "<image>", "<fake_token_around_image>", "<global-img>",
+                                 *(f"<row_{row}_col_{column}>" for row in range(1, 7)
+                                   for column in range(1, 7)))),
     # the first 8 of those 48 layers, for machines with less memory
     "qwen3-a3b-8-layers": Shape("qwen3moe", 8, 2048, 32, 4, 128, 6144, 151936, False, 1e6, 40960,
                                 Experts(128, 8, 768)),

@@ -76,7 +76,7 @@ impl Vision {
         let mut hold = self.held.take(plans.iter().map(bytes).sum())?;
         let mut shown = Vec::with_capacity(images.len());
         for (i, (image, plan)) in images.iter().zip(&plans).enumerate() {
-            shown.push(Shown::new(self.see(&name(i), image)?, hold.part(bytes(plan))));
+            shown.push(Shown::new(self.see(&name(i), image, plan)?, hold.part(bytes(plan))));
         }
         let width = (1 + self.tower.deepstack) * self.tower.width;
         let pictures = Pictures::new(shown, blocks, &tokens, self.is_whole, width);
@@ -185,11 +185,11 @@ impl Vision {
         }
     }
 
-    fn see(&self, name: &str, image: &PromptImage) -> Result<Seen, Error> {
+    fn see(&self, name: &str, image: &PromptImage, plan: &Plan) -> Result<Seen, Error> {
         let job = Job::new(name, Limits::default(), &|| false);
         let prepared =
             self.preprocessor.prepare(&image.picture, self.bounds(image.detail), &job)?;
-        let key = key(&prepared);
+        let key = key(&image.picture, plan);
         let rows = u32::try_from(prepared.tokens).unwrap_or(u32::MAX);
         let identities = &mut *self.identities.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Seen { key, numbers: identities.of(&key, rows), prepared })

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use pelton_image::Prepared;
+use pelton_image::{Area, Picture, Plan, Prepared, Size, View};
 use sha2::{Digest, Sha256};
 
-/// The identity of a picture: the digest of what a tower takes of it.
+/// The identity of a picture: the digest of its pixels and of what a tower takes of them.
 pub(super) type Key = [u8; 32];
 
 /// A picture as a tower takes it.
@@ -17,23 +17,21 @@ pub(crate) struct Seen {
     pub(super) numbers: Option<Range<u32>>,
 }
 
-/// The key of a prepared picture: its patches, and the grids that they lie in.
-pub(super) fn key(prepared: &Prepared) -> Key {
-    let Prepared { pixels, width, grids, tiles, tokens } = prepared;
-    let mut digest = Sha256::new();
-    for number in [*width, *tokens, grids.len()] {
-        digest.update((number as u64).to_le_bytes());
+/// The key of a picture of which a tower sees what a plan says. Equal pictures of one plan have equal
+/// patches.
+pub(super) fn key(picture: &Picture, plan: &Plan) -> Key {
+    let mut numbers = vec![picture.width(), picture.height(), plan.tiles.0, plan.tiles.1];
+    let sides = |size: Size| [size.width, size.height];
+    numbers.extend([plan.base.len() as u32, plan.views.len() as u32]);
+    numbers.extend(plan.base.iter().copied().flat_map(sides));
+    for View { is_of_base, area, size } in plan.views.iter().copied() {
+        let area = area.map_or([0; 4], |Area { x, y, size }| [x, y, size.width, size.height]);
+        numbers.extend([u32::from(is_of_base)].into_iter().chain(area).chain(sides(size)));
     }
-    let grids = grids.iter().flat_map(|grid| [grid.rows, grid.columns, grid.merge]);
-    for number in grids.chain([tiles.0, tiles.1]) {
+    let mut digest = Sha256::new();
+    for number in numbers {
         digest.update(number.to_le_bytes());
     }
-    let mut bytes = [0; 4096];
-    for chunk in pixels.chunks(bytes.len() / 4) {
-        for (to, value) in bytes.chunks_exact_mut(4).zip(chunk) {
-            to.copy_from_slice(&value.to_le_bytes());
-        }
-        digest.update(&bytes[..4 * chunk.len()]);
-    }
+    digest.update(picture.rgb());
     digest.finalize().into()
 }

@@ -16,7 +16,7 @@ impl Scheduler {
         self.resources.eyes.is_some() && self.unseen().is_some()
     }
 
-    /// The oldest sequence that has come to a picture which is not seen yet, and that picture.
+    /// The oldest sequence that has come to a picture that no tower has seen, and the picture.
     fn unseen(&self) -> Option<(u64, usize)> {
         self.requests.running().find_map(|(id, sequence)| {
             let (picture, row) = sequence.pictures()?.unseen(sequence.submitted())?;

@@ -119,10 +119,10 @@ impl VisionTower {
         Ok(TowerInput { rows, places: Vec::new(), hidden })
     }
 
-    /// The squares of the tower's pass of which the rows of the projector's pass are, where each is
-    /// the states of a square one after another: the projector can read them as those of a
-    /// [partner](crate::Hidden::Partner). `None` of other towers, for which
-    /// [`between`](Self::between) makes the rows.
+    /// For each row of the projector's pass its square in the tower's pass, where a row is the states
+    /// of a square one after another. The projector can then read them as those of a
+    /// [partner](crate::Hidden::Partner). `None` of other towers: [`between`](Self::between) makes
+    /// their rows.
     #[must_use]
     pub fn squares(&self, grid: [u32; 2]) -> Option<Vec<u32>> {
         if self.of.join != Join::Fold || self.of.class_rows() > 0 {
