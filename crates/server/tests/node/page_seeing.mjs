@@ -39,7 +39,11 @@ async function answer(sample, kind) {
   await page.press("#text", "Enter");
   await page.locator(".message.assistant .stats").waitFor();
   await ended(page);
-  const text = (await last(page).textContent()).trim();
+  // Markdown takes the number of an answer such as "53." for that of a list
+  const text = await last(page).evaluate((body) => {
+    const list = body.querySelector("ol");
+    return list ? `${list.start}.` : body.textContent.trim();
+  });
   await page.context().close();
   return text;
 }
