@@ -170,7 +170,8 @@ impl Builder<'_> {
     }
 
     /// The norm of rotated heads. The one without factors exists by the key `attention.qk_norm`
-    /// where a layer rotates. Without the key models of 128 experts have none: GGUF has no such key.
+    /// where a layer rotates. Without the key models of 128 experts have none: GGUF has no such
+    /// key.
     fn norm_after_rope(
         &mut self,
         part: &str,
