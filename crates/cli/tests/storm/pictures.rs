@@ -103,7 +103,7 @@ fn hostile_pictures_are_refused_at_once() {
     let server = start();
     // the first request of all loads more
     let dot = image_file(&png(16, 16, [8, 2, 0], &zeros(16 * 49)));
-    assert_eq!(ask(&server, &[dot.clone()]).0, 200);
+    assert_eq!(ask(&server, std::slice::from_ref(&dot)).0, 200);
     for (name, content, word) in hostile() {
         let mut least = (Duration::MAX, usize::MAX);
         for _ in 0..5 {

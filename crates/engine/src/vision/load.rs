@@ -198,13 +198,13 @@ mod tests {
     fn buffers_have_the_size_of_the_most_tokens() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/vision");
         let needs = |tokens| {
-            let tower = Checkpoint::open_tower(&folder.join("qwen2.5-vl")).unwrap().unwrap();
+            let tower = Checkpoint::open_tower(folder.join("qwen2.5-vl")).unwrap().unwrap();
             let options = LoadOptions::default().picture_tokens(tokens);
             open(tower, &options).unwrap().needs(&Cpu::new(1)).unwrap()
         };
         let [few, some, many] = [64, 1024, 4096].map(needs);
         assert!(some > 4 * few && many > 3 * some, "{few}, {some}, {many}");
-        let tower = Checkpoint::open_tower(&folder.join("qwen2.5-vl")).unwrap().unwrap();
+        let tower = Checkpoint::open_tower(folder.join("qwen2.5-vl")).unwrap().unwrap();
         let default = open(tower, &LoadOptions::default()).unwrap();
         assert_eq!(default.needs(&Cpu::new(1)).unwrap(), many);
     }
