@@ -183,7 +183,7 @@ def test_pictures_that_are_refused(seeing, model, tmp_path):
     ]:
         with pytest.raises(error, match=message):
             seeing.chat("What?", images=images, **GREEDY)
-    with pytest.raises(pelton.Error, match="mmproj"):
+    with pytest.raises(pelton.InvalidInputError, match="mmproj"):
         model.chat("What?", images=[file], **GREEDY)
     answer = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     with pytest.raises(ValueError, match="expected one of the user as the last message"):
