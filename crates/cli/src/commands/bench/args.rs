@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use pelton::EffortLevel;
 
-use super::pictures::Size;
+use super::picture_size::Size;
 use crate::{constrain::ConstraintArgs, model::LoadArgs, speculate::SpeculateArgs};
 
 #[derive(clap::Args)]

@@ -2,6 +2,7 @@
 
 mod args;
 mod constrained;
+mod picture_size;
 mod pictures;
 mod single;
 mod speculation;

@@ -1,6 +1,6 @@
 //! Prompts with a picture: the time until the first token, and its parts.
 
-use std::{io::Write, str::FromStr, sync::Arc, time::Instant};
+use std::{io::Write, sync::Arc, time::Instant};
 
 use anyhow::{Result, bail};
 use pelton::{GenerateOptions, LoadOptions, Model, Picture, Prompt, chat::Segment};
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     args::{Args, Format},
+    picture_size::Size,
     single::WARM_UP,
     spread::Spread,
     subject::{CSV_HEAD, Subject},
@@ -17,25 +18,6 @@ use crate::{output, progress::Progress};
 
 /// Positions of a sequence: pictures have at most as many embeddings as a load allows.
 const CONTEXT: usize = 8192;
-
-/// Pixels of a picture.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Size {
-    width: u32,
-    height: u32,
-}
-
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let sides = text.split_once('x').map(|(width, height)| (width.parse(), height.parse()));
-        match sides {
-            Some((Ok(width @ 1..=8192), Ok(height @ 1..=8192))) => Ok(Self { width, height }),
-            _ => Err("expected WIDTHxHEIGHT, such as 1920x1080, each at most 8192".to_owned()),
-        }
-    }
-}
 
 /// The milliseconds of one run.
 struct Run {
