@@ -84,6 +84,7 @@ fn value(function: &Function, parameter: &Parameter) -> String {
         ("float *", _) => "places->floats",
         ("uint32_t *", _) => "places->ids",
         ("const float *", _) => "samples",
+        ("const uint8_t *", _) => "(const uint8_t *)\"x\"",
         ("const uint32_t *", _) => "prompt",
         ("const pelton_string *", _) => "strings",
         ("pelton_token *", _) => "&places->token",

@@ -17,8 +17,8 @@ pub(crate) struct Seen {
     pub(super) numbers: Option<Range<u32>>,
 }
 
-/// The key of a picture of which a tower sees what a plan says. Equal pictures of one plan have equal
-/// patches.
+/// The key of a picture of which a tower sees what a plan says. Equal pictures of one plan have
+/// equal patches.
 pub(super) fn key(picture: &Picture, plan: &Plan) -> Key {
     let mut numbers = vec![picture.width(), picture.height(), plan.tiles.0, plan.tiles.1];
     let sides = |size: Size| [size.width, size.height];

@@ -47,8 +47,11 @@ fn families() -> Vec<Family> {
     let causal = index.as_object().unwrap().iter().filter(|(_, model)| model["kind"] == "causal");
     let family = |(name, model): (&String, &Value)| {
         let (name, rounding) = (name.clone(), model["rounding"].as_f64().unwrap() as f32);
-        // this one has 128 positions
-        let (context, pages, tokens) = if name == "gpt2" { (128, 1, 32) } else { (256, 2, 64) };
+        let (context, pages, tokens) = match name.as_str() {
+            // these have 128 positions
+            "gpt2" | "gpt-bigcode" => (128, 1, 32),
+            _ => (256, 2, 64),
+        };
         Family { name, rounding, context, pages, tokens }
     };
     causal.map(family).collect()

@@ -231,9 +231,10 @@ fn hidden_states_of_passes_are_checked() {
     let before = |rows| Pass { hidden: Hidden::Before(rows), ..pass };
     refuses(&mut head, before(&[]), "0 rows of hidden states, expected 1 for 1 rows");
     refuses(&mut head, before(&[0]), "hidden state of row 0, expected one of 0");
-    refuses(&mut model, before(&[0]), "hidden states of another pass, expected a head");
+    refuses(&mut model, before(&[0]), "hidden states of the pass before, expected a head");
     let partner = Pass { hidden: Hidden::Partner(&[0]), ..pass };
     refuses(&mut head, partner, "values of a partner, expected none");
+    refuses(&mut model, partner, "expected a plan that begins with some");
     let rows = [Row { input: Input::Drafted(3), position: 0, slot: 0 }];
     refuses(&mut model, Pass { rows: &rows, ..pass }, "values of a partner, expected none");
 }

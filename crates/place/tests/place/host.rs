@@ -104,6 +104,7 @@ fn feed_forwards_of_families() {
         "cohere",
         "cohere-qk-norm",
         "cohere2",
+        "cohere2-moe",
         "gemma4-shared-kv",
     ];
     without.sort_unstable();

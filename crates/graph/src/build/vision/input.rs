@@ -119,8 +119,8 @@ impl VisionTower {
         Ok(TowerInput { rows, places: Vec::new(), hidden })
     }
 
-    /// For each row of the projector's pass its square in the tower's pass, where a row is the states
-    /// of a square one after another. The projector can then read them as those of a
+    /// For each row of the projector's pass its square in the tower's pass, where a row is the
+    /// states of a square one after another. The projector can then read them as those of a
     /// [partner](crate::Hidden::Partner). `None` of other towers: [`between`](Self::between) makes
     /// their rows.
     #[must_use]
