@@ -1,6 +1,10 @@
 //! Parts of a result on several threads.
 
-use std::{num::NonZero, thread};
+use std::{
+    num::NonZero,
+    sync::{Mutex, PoisonError},
+    thread,
+};
 
 use crate::ImageError;
 
@@ -10,7 +14,8 @@ const THREADS: usize = 4;
 const LEAST: usize = 1 << 18;
 
 /// Fills a result of whole units of `unit` values, in parts of neighbouring units. `fill` has the
-/// first unit of its part, and the part. A machine without threads fills it at once.
+/// first unit of its part, and the part. The caller's thread takes parts too, so a system that
+/// starts no more threads only makes it slower.
 ///
 /// # Errors
 ///
@@ -29,14 +34,22 @@ pub(crate) fn fill<T: Send>(
     if threads == 1 {
         return fill(0, out);
     }
-    let fill = &fill;
+    let parts = Mutex::new(out.chunks_mut(each * unit).enumerate());
+    let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || {
+        while let Some((part, out)) = next() {
+            fill(part * each, out)?;
+        }
+        Ok(())
+    };
     thread::scope(|scope| {
-        let parts = out.chunks_mut(each * unit).enumerate();
-        let begun: Vec<_> =
-            parts.map(|(i, part)| scope.spawn(move || fill(i * each, part))).collect();
-        begun.into_iter().try_for_each(|part| match part.join() {
+        let start = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let begun: Vec<_> = (1..threads).filter_map(start).collect();
+        let own = work();
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| match thread.join() {
             Ok(outcome) => outcome,
             Err(panic) => std::panic::resume_unwind(panic),
-        })
+        };
+        begun.into_iter().map(join).fold(own, Result::and)
     })
 }
