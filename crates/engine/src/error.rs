@@ -117,6 +117,15 @@ pub enum Error {
         expected: usize,
     },
 
+    /// A file that was to have a model is a vision tower alone.
+    #[error(
+        "{}: the file is a vision tower, expected the model that it belongs to; --mmproj takes a tower", .file.display()
+    )]
+    TowerAlone {
+        /// The file.
+        file: PathBuf,
+    },
+
     /// A file that was to have a vision tower has none.
     #[error("{}: the file has no vision tower, expected an mmproj file", .file.display())]
     NoTower {

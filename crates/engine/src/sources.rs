@@ -12,7 +12,24 @@ use crate::{
 };
 
 /// The checkpoint of a model of text, with its file.
+///
+/// # Errors
+///
+/// As [`checkpoint`]; [`Error::TowerAlone`] if the file is a vision tower's.
 pub(crate) fn text(source: &ModelSource) -> Result<(PathBuf, Checkpoint), Error> {
+    let (path, checkpoint) = checkpoint(source)?;
+    match checkpoint.metadata().opt_string("general.architecture")? {
+        Some("clip") => Err(Error::TowerAlone { file: path }),
+        _ => Ok((path, checkpoint)),
+    }
+}
+
+/// The checkpoint of a model of text or of a vision tower, with its file.
+///
+/// # Errors
+///
+/// If there is none, or it is not whole.
+pub(crate) fn checkpoint(source: &ModelSource) -> Result<(PathBuf, Checkpoint), Error> {
     match source {
         ModelSource::Path(path) => opened(path.clone()),
         ModelSource::BuiltIn => Ok(("built-in".into(), built_in()?)),

@@ -28,6 +28,7 @@ impl Error {
             Self::EffortTable { .. }
             | Self::Draft { .. }
             | Self::PictureMark { .. }
+            | Self::TowerAlone { .. }
             | Self::TowerWidth { .. }
             | Self::NoTower { .. }
             | Self::TowerInText { .. } => ErrorKind::InvalidModel,

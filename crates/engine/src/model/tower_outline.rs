@@ -49,7 +49,7 @@ impl TowerOutline {
         options: &LoadOptions,
     ) -> Result<Option<Self>, Error> {
         let source = source.into();
-        let (path, text) = sources::text(&source)?;
+        let (path, text) = sources::checkpoint(&source)?;
         Ok(sources::tower(&source, (&path, &text), options)?.map(Self::new))
     }
 

@@ -194,6 +194,17 @@ fn quantized_towers_are_near_the_directory() {
 
 /// A directory whose tower cannot be read, and a text with a tower among its tensors.
 #[test]
+fn a_tower_alone_is_no_model() {
+    let engine = Engine::builder().device(Device::Cpu).threads(1).build().unwrap();
+    let file = path("gemma3").join("mmproj.gguf");
+    let error = engine.load(&*file, &LoadOptions::default()).err().unwrap().to_string();
+    assert!(
+        error.contains("mmproj.gguf: the file is a vision tower, expected the model"),
+        "{error}"
+    );
+}
+
+#[test]
 fn towers_that_cannot_be_read_are_errors() {
     let engine = Engine::builder().device(Device::Cpu).threads(2).build().unwrap();
     let refused = |path: &Path| {

@@ -16,7 +16,8 @@ use super::{
 };
 use crate::{output, progress::Progress};
 
-/// Positions of a sequence: pictures have at most as many embeddings as a load allows.
+/// Positions of a sequence, or those of the model if it has fewer. Pictures have fewer embeddings
+/// by default.
 const CONTEXT: usize = 8192;
 
 /// The milliseconds of one run.
@@ -58,7 +59,8 @@ pub(super) fn run(args: &Args, sizes: &[Size]) -> Result<()> {
     if args.prompt.is_some() || args.tokens.is_some() || args.efforts.is_some() {
         bail!("found -p, -n or --efforts with --picture-sizes, expected sizes of pictures alone");
     }
-    let (subject, model) = Subject::load(args, LoadOptions::default().context(CONTEXT))?;
+    let (subject, model) =
+        Subject::load(args, LoadOptions::default().context(CONTEXT).fit_context())?;
     let repetitions = args.repetitions as usize;
     let runs = (sizes.len() * repetitions) as u64;
     let bar = Progress::new("measuring {bar:32} {pos} of {len} runs, {eta} left", runs);
