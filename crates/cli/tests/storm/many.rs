@@ -16,8 +16,10 @@ use crate::{PATIENCE, attack::check, bodies::Bodies, client::Connection, number,
 const WORK: Duration = Duration::from_secs(10);
 /// How much the server may grow for one body: 62 MiB of its values, and what is made of them.
 const PEAK: usize = 128 << 20;
-/// How much it may grow for all of them after the first fifth.
-const GROWTH: usize = 64 << 20;
+/// How much it may grow for all of them after the first fifth. The allocator has two arenas, and a
+/// body of the first fifth may have used one of them alone: the other may come to keep what a body
+/// takes at most. 1,056 bodies end where 132 do, between 150 and 240 MiB.
+const GROWTH: usize = PEAK;
 /// The place of the many values.
 pub(crate) const HOLE: &str = "@many@";
 
