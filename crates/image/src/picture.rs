@@ -42,12 +42,19 @@ impl Picture {
 
     /// A part; `None` if it is empty or not within the picture.
     pub(crate) fn part(&self, x: u32, y: u32, width: u32, height: u32) -> Option<Self> {
-        if x.checked_add(width)? > self.width || y.checked_add(height)? > self.height {
+        if !self.has(x, y, width, height) {
             return None;
         }
         let span = x as usize * 3..(x + width) as usize * 3;
         let rows = (y..y + height).flat_map(|y| &self.row(y)[span.clone()]);
         Self::new(width, height, rows.copied().collect())
+    }
+
+    /// Whether an area lies inside.
+    pub(crate) fn has(&self, x: u32, y: u32, width: u32, height: u32) -> bool {
+        let is_within =
+            |first: u32, count, of| first.checked_add(count).is_some_and(|end| end <= of);
+        is_within(x, width, self.width) && is_within(y, height, self.height)
     }
 
     /// The bytes of a row.

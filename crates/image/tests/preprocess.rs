@@ -6,7 +6,7 @@
 mod noise;
 
 use noise::{digest, noise};
-use pelton_image::{Bounds, ImageError, Job, Limits, Preprocessor, Tower};
+use pelton_image::{Bounds, ImageError, Job, Limits, Picture, Preprocessor, Tower};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::PathBuf;
@@ -121,6 +121,26 @@ fn bounded_sizes_are_those_of_transformers() {
     assert!(table.lines().count() > 1_000 && smaller > 100 && larger > 50, "{smaller} {larger}");
 }
 
+/// The plan of a picture in its family's own bounds.
+fn own_plan(preprocessor: &Preprocessor, picture: &Picture) -> pelton_image::Plan {
+    preprocessor.plan(picture.width(), picture.height(), Bounds::default(), "it").unwrap()
+}
+
+/// A plan for another size is an error, or its parts exist in this picture too.
+#[test]
+fn plans_of_other_sizes_are_no_panic() {
+    let mut refused = 0;
+    for (name, tower, ..) in models() {
+        let preprocessor = preprocessor(&name, tower);
+        let job = Job::new("it", Limits::default(), &|| false);
+        for (width, height) in [(2_000, 300), (40, 900), (640, 480)] {
+            let plan = own_plan(&preprocessor, &noise(width, height));
+            refused += usize::from(preprocessor.prepare(&noise(30, 20), &plan, &job).is_err());
+        }
+    }
+    assert!(refused > 0);
+}
+
 #[test]
 fn patches_are_those_of_transformers() {
     let models = models();
@@ -133,7 +153,8 @@ fn patches_are_those_of_transformers() {
         let preprocessor = preprocessor(name, *tower);
         let picture = noise(width.parse().unwrap(), height.parse().unwrap());
         let job = Job::new("it", Limits::default(), &|| false);
-        let prepared = preprocessor.prepare(&picture, Bounds::default(), &job).unwrap();
+        let plan = own_plan(&preprocessor, &picture);
+        let prepared = preprocessor.prepare(&picture, &plan, &job).unwrap();
         let count = prepared.pixels.len() / prepared.width;
         assert_eq!(count.to_string(), rows, "{expected}");
         let patches: usize = prepared.grids.iter().map(pelton_image::Grid::patches).sum();
@@ -196,11 +217,9 @@ fn settings_are_read_strictly() {
 fn a_result_beyond_the_limit_is_refused() {
     let preprocessor = preprocessor("qwen2.5-vl", Tower { patch: 14, merge: 2 });
     let limits = Limits { memory: 100_000, ..Limits::default() };
-    let error = preprocessor.prepare(
-        &noise(200, 100),
-        Bounds::default(),
-        &Job::new("it", limits, &|| false),
-    );
+    let picture = noise(200, 100);
+    let plan = own_plan(&preprocessor, &picture);
+    let error = preprocessor.prepare(&picture, &plan, &Job::new("it", limits, &|| false));
     let text = error.unwrap_err().to_string();
     assert!(text.contains("bytes of patches: expected at most 100000"), "{text}");
 }

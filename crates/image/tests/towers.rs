@@ -33,7 +33,9 @@ fn equals_transformers(name: &str, path: &Path) {
         let Ok(bytes) = fs::read(folder.join(format!("{i}.png"))) else { break };
         let job = Job::new("a picture", Limits::default(), &|| false);
         let picture = decode(&bytes, &job).unwrap();
-        let prepared = preprocessor.prepare(&picture, Bounds::default(), &job).unwrap();
+        let (width, height) = (picture.width(), picture.height());
+        let plan = preprocessor.plan(width, height, Bounds::default(), "it").unwrap();
+        let prepared = preprocessor.prepare(&picture, &plan, &job).unwrap();
         pixels.extend(prepared.pixels);
         grids.extend(prepared.grids.iter().flat_map(|grid| [grid.rows, grid.columns]));
     }

@@ -59,7 +59,6 @@ pub fn folder(name: &str) -> PathBuf {
 pub struct Tower {
     /// Its plans.
     pub plans: VisionTower,
-    checkpoint: Arc<Checkpoint>,
     tower: Box<dyn Executable>,
     projector: Box<dyn Executable>,
 }
@@ -96,7 +95,7 @@ impl Tower {
             backend.load(plan, Arc::clone(&checkpoint), limits, &mut |_, _| {}).unwrap()
         };
         let (tower, projector) = (load(&plans.tower), load(&plans.projector));
-        Self { plans, checkpoint, tower, projector }
+        Self { plans, tower, projector }
     }
 
     /// Runs a picture through the tower and the projector.
@@ -104,7 +103,7 @@ impl Tower {
     /// # Panics
     /// If a pass fails.
     pub fn see(&mut self, pixels: &[f32], grid: [u32; 2]) -> Seen {
-        let input = self.plans.input(&self.checkpoint, pixels, grid).unwrap();
+        let input = self.plans.input(pixels, grid).unwrap();
         let pages: Vec<u32> = (0..pages_for(input.rows.len()) as u32).rev().collect();
         let edit = TableEdit { group: 0, slot: 0, first: 0, pages: &pages };
         let states = run(&mut *self.tower, &input, &[edit]);

@@ -3,29 +3,26 @@
 use std::{ops::ControlFlow, sync::Arc};
 
 use pelton_graph::{Executable, Hidden, Pass, Phase, TableEdit, VisionTower, pages_for};
+use pelton_image::Prepared;
 use pelton_weights::Checkpoint;
 
 use super::{
     newest::Newest,
     pictures::Pictures,
-    seen::{Key, Seen},
+    shown::{Form, Key},
 };
 use crate::{Error, schedule::Runner};
-
-/// Bytes of the embeddings of pictures that are kept.
-const KEPT: usize = 512 << 20;
 
 /// A loaded tower and its projector.
 pub(crate) struct Eyes {
     of: Arc<VisionTower>,
-    checkpoint: Arc<Checkpoint>,
     tower: Runner,
     projector: Runner,
     /// Whether the projector's passes can read the states of the tower's.
     are_paired: bool,
     /// The pages of the tower's only slot.
     pages: Vec<u32>,
-    newest: Newest,
+    newest: Arc<Newest>,
     /// Passes so far.
     passes: u64,
     /// The picture that is seen part by part: its embeddings so far, and its next grid.
@@ -35,9 +32,10 @@ pub(crate) struct Eyes {
 impl Eyes {
     pub(super) fn new(
         of: Arc<VisionTower>,
-        checkpoint: Arc<Checkpoint>,
+        checkpoint: &Checkpoint,
         [tower, projector]: [Box<dyn Executable>; 2],
         rows: usize,
+        newest: Arc<Newest>,
     ) -> Self {
         let runner = |executable| Runner::new(executable, checkpoint.files());
         let (mut tower, mut projector) = (runner(tower), runner(projector));
@@ -48,10 +46,9 @@ impl Eyes {
             are_paired,
             of,
             pages: (0..pages_for(rows) as u32).collect(),
-            newest: Newest::new(KEPT),
+            newest,
             begun: None,
             passes: 0,
-            checkpoint,
         }
     }
 
@@ -74,41 +71,41 @@ impl Eyes {
         let Some(shown) = pictures.all.get_mut(picture) else {
             return Ok(ControlFlow::Break(()));
         };
-        let seen = &shown.seen;
-        if let Some(embeddings) = self.newest.get(&seen.key) {
-            shown.show(embeddings);
+        let Form::Patches { prepared, .. } = &shown.form else { return Ok(ControlFlow::Break(())) };
+        let key = shown.key;
+        if let Some(embeddings) = self.newest.get(&key) {
+            shown.form = Form::Embeddings(embeddings);
             return Ok(ControlFlow::Break(()));
         }
-        let (mut embeddings, next) = match self.begun.take_if(|(key, ..)| *key == seen.key) {
+        let (mut embeddings, next) = match self.begun.take_if(|(begun, ..)| *begun == key) {
             Some((_, embeddings, next)) => (embeddings, next),
             None => (Vec::new(), 0),
         };
-        if next < seen.prepared.grids.len() {
-            let new = self.embeddings(seen, next)?;
+        let grids = prepared.grids.len();
+        if next < grids {
+            let new = self.embeddings(prepared, next)?;
             match embeddings.is_empty() {
                 true => embeddings = new,
                 false => embeddings.extend(new),
             }
         }
-        let key = seen.key;
-        if next + 1 < seen.prepared.grids.len() {
+        if next + 1 < grids {
             self.begun = Some((key, embeddings, next + 1));
             return Ok(ControlFlow::Continue(()));
         }
         let embeddings = Arc::new(embeddings);
         self.newest.keep(key, &embeddings);
-        shown.show(embeddings);
+        shown.form = Form::Embeddings(embeddings);
         Ok(ControlFlow::Break(()))
     }
 
     /// The embeddings of a grid of a picture.
-    fn embeddings(&mut self, seen: &Seen, index: usize) -> Result<Vec<f32>, Error> {
-        let prepared = &seen.prepared;
+    fn embeddings(&mut self, prepared: &Prepared, index: usize) -> Result<Vec<f32>, Error> {
         let before: usize = prepared.grids[..index].iter().map(pelton_image::Grid::patches).sum();
         let own = &prepared.grids[index];
         let (first, grid) = (before * prepared.width, [own.rows, own.columns]);
         let pixels = &prepared.pixels[first..first + own.patches() * prepared.width];
-        let input = self.of.input(&self.checkpoint, pixels, grid)?;
+        let input = self.of.input(pixels, grid)?;
         let used = &self.pages[..pages_for(input.rows.len()).min(self.pages.len())];
         let table = [TableEdit { group: 0, slot: 0, first: 0, pages: used }];
         self.passes += 1;

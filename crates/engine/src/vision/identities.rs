@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, ops::Range};
 
-use super::seen::Key;
+use super::shown::Key;
 
 /// The most pictures whose numbers are kept.
 const KEPT: usize = 1 << 16;

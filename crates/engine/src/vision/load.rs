@@ -9,11 +9,14 @@ use pelton_image::{Bounds, Preprocessor, Tower};
 use pelton_tokenizer::{Special, Tokenizer};
 use pelton_weights::Checkpoint;
 
-use super::{Eyes, Vision, held::Held, identities::Identities, joining::Joining};
+use super::{Eyes, Vision, held::Held, identities::Identities, joining::Joining, newest::Newest};
 use crate::{Error, api::LoadOptions};
 
 /// The most embeddings of a picture where the options do not say.
 const TOKENS: usize = 4096;
+
+/// Bytes of the embeddings of pictures that are kept.
+const KEPT: usize = 512 << 20;
 
 /// Bytes of patches that may wait for the tower, for each prompt token that may wait.
 const HELD: usize = 1 << 10;
@@ -150,6 +153,7 @@ impl OpenTower {
         if is_whole {
             bounds.most = bounds.most.min(sizes.rows);
         }
+        let newest = Arc::new(Newest::new(KEPT));
         let vision = Vision {
             joining,
             tower: Arc::clone(&self.tower),
@@ -162,9 +166,10 @@ impl OpenTower {
             context: sizes.context,
             identities: Mutex::new(Identities::new(first)),
             held: Arc::new(Held::new(options.queue_tokens.saturating_mul(HELD))),
+            newest: Arc::clone(&newest),
         };
-        let checkpoint = Arc::clone(&self.checkpoint);
-        Ok((vision, Eyes::new(Arc::clone(&self.tower), checkpoint, loaded, self.rows)))
+        let tower = Arc::clone(&self.tower);
+        Ok((vision, Eyes::new(tower, &self.checkpoint, loaded, self.rows, newest)))
     }
 }
 

@@ -1,14 +1,14 @@
 //! Pictures in prompts: from decoded pictures to the rows of a sequence, and their embeddings.
 //!
 //! ```text
-//! caller's thread   Picture ─► Seen (patches, key) ─► tokens with rows of pictures
-//! model's thread    Seen ─► Eyes (tower, projector, newest embeddings) ─► rows of passes
+//! caller's thread   Picture ─► Shown (key; patches or newest embeddings) ─► tokens, rows of pictures
+//! model's thread    Shown ─► Eyes (tower, projector; newest embeddings) ─► rows of passes
 //! ```
 //!
 //! | module | content |
 //! |---|---|
 //! | `joining` | the table of families: the texts around the rows of a picture |
-//! | `seen` | a picture as a tower takes it, and its key |
+//! | `shown` | a picture of a sequence, and its key |
 //! | `held` | the bound of the patches that wait for the tower |
 //! | `identities` | numbers for the rows of pictures, by which cached prefixes are found |
 //! | `pictures` | the rows of pictures in one sequence: their places and embeddings |
@@ -28,7 +28,7 @@ mod load;
 mod newest;
 mod pictures;
 mod prompts;
-mod seen;
+mod shown;
 
 pub(crate) use eyes::Eyes;
 pub(crate) use load::{OpenTower, open};

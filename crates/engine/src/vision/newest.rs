@@ -1,14 +1,22 @@
 //! The embeddings of the pictures that were seen last.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use super::seen::Key;
+use super::shown::Key;
 
 /// Embeddings of pictures within a budget of bytes. The one that was not used for longest goes
-/// first.
+/// first. Callers look here before they prepare a picture, and the model's thread before a pass.
 #[derive(Debug)]
 pub(super) struct Newest {
     budget: usize,
+    all: Mutex<All>,
+}
+
+#[derive(Debug, Default)]
+struct All {
     bytes: usize,
     time: u64,
     known: HashMap<Key, (u64, Arc<Vec<f32>>)>,
@@ -16,32 +24,34 @@ pub(super) struct Newest {
 
 impl Newest {
     pub(super) fn new(budget: usize) -> Self {
-        Self { budget, bytes: 0, time: 0, known: HashMap::new() }
+        Self { budget, all: Mutex::default() }
     }
 
-    pub(super) fn get(&mut self, key: &Key) -> Option<Arc<Vec<f32>>> {
-        self.time += 1;
-        let (used, embeddings) = self.known.get_mut(key)?;
-        *used = self.time;
+    pub(super) fn get(&self, key: &Key) -> Option<Arc<Vec<f32>>> {
+        let all = &mut *self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.time += 1;
+        let (used, embeddings) = all.known.get_mut(key)?;
+        *used = all.time;
         Some(Arc::clone(embeddings))
     }
 
     /// Keeps the embeddings of a picture, unless they alone exceed the budget.
-    pub(super) fn keep(&mut self, key: Key, embeddings: &Arc<Vec<f32>>) {
+    pub(super) fn keep(&self, key: Key, embeddings: &Arc<Vec<f32>>) {
+        let all = &mut *self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = size_of_val(embeddings.as_slice());
-        if bytes > self.budget || self.known.contains_key(&key) {
+        if bytes > self.budget || all.known.contains_key(&key) {
             return;
         }
-        while self.bytes + bytes > self.budget {
-            let oldest = self.known.iter().min_by_key(|(_, (used, _))| *used);
+        while all.bytes + bytes > self.budget {
+            let oldest = all.known.iter().min_by_key(|(_, (used, _))| *used);
             let Some(oldest) = oldest.map(|(key, _)| *key) else { break };
-            if let Some((_, gone)) = self.known.remove(&oldest) {
-                self.bytes -= size_of_val(gone.as_slice());
+            if let Some((_, gone)) = all.known.remove(&oldest) {
+                all.bytes -= size_of_val(gone.as_slice());
             }
         }
-        self.time += 1;
-        self.bytes += bytes;
-        self.known.insert(key, (self.time, Arc::clone(embeddings)));
+        all.time += 1;
+        all.bytes += bytes;
+        all.known.insert(key, (all.time, Arc::clone(embeddings)));
     }
 }
 
@@ -51,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_oldest_goes() {
-        let mut newest = Newest::new(32);
+        let newest = Newest::new(32);
         let of = |len: usize| Arc::new(vec![0.0; len]);
         newest.keep([1; 32], &of(4));
         newest.keep([2; 32], &of(4));

@@ -1,10 +1,10 @@
 //! The rows of pictures in one sequence.
 
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 use pelton_graph::Place;
 
-use super::{held::Hold, seen::Seen};
+use super::shown::{Form, Shown};
 
 /// Neighbouring rows of a picture in a sequence.
 #[derive(Clone, Debug)]
@@ -17,29 +17,6 @@ pub(crate) struct Block {
     pub(crate) first: usize,
     /// Rows and columns of embeddings, where the block has coordinates of two axes.
     pub(crate) grid: Option<[u32; 2]>,
-}
-
-/// A picture of a sequence.
-#[derive(Debug)]
-pub(super) struct Shown {
-    pub(super) seen: Seen,
-    /// The memory of its patches.
-    hold: Option<Hold>,
-    /// Its embeddings, as soon as they are known.
-    embeddings: Option<Arc<Vec<f32>>>,
-}
-
-impl Shown {
-    pub(super) fn new(seen: Seen, hold: Hold) -> Self {
-        Self { seen, hold: Some(hold), embeddings: None }
-    }
-
-    /// Takes the embeddings in place of the patches.
-    pub(super) fn show(&mut self, embeddings: Arc<Vec<f32>>) {
-        self.embeddings = Some(embeddings);
-        self.seen.prepared.pixels = Vec::new();
-        self.hold = None;
-    }
 }
 
 /// The rows of pictures in one sequence.
@@ -66,7 +43,7 @@ impl Pictures {
     ) -> Self {
         let mut identities = tokens.to_vec();
         for block in &blocks {
-            let numbers = all[block.picture].seen.numbers.clone().unwrap_or_default();
+            let numbers = all[block.picture].numbers.clone().unwrap_or_default();
             let own = numbers.skip(block.first);
             for (to, number) in identities[block.rows.clone()].iter_mut().zip(own) {
                 *to = number;
@@ -77,7 +54,7 @@ impl Pictures {
 
     /// Whether all pictures have numbers, so that pages can be shared.
     pub(crate) fn have_numbers(&self) -> bool {
-        self.all.iter().all(|shown| shown.seen.numbers.is_some())
+        self.all.iter().all(|shown| shown.numbers.is_some())
     }
 
     /// The tokens by which cached prefixes are found. `tokens` are all of the sequence.
@@ -94,7 +71,7 @@ impl Pictures {
     pub(crate) fn embedding(&self, position: usize) -> Option<&[f32]> {
         let block = self.block_at(position)?;
         let row = block.first + position - block.rows.start;
-        let embeddings = self.all[block.picture].embeddings.as_ref()?;
+        let Form::Embeddings(embeddings) = &self.all[block.picture].form else { return None };
         embeddings.get(row * self.width..(row + 1) * self.width)
     }
 
@@ -102,7 +79,8 @@ impl Pictures {
     /// row there.
     pub(crate) fn unseen(&self, position: usize) -> Option<(usize, usize)> {
         let rest = self.blocks.iter().filter(|block| block.rows.end > position);
-        let mut unseen = rest.filter(|block| self.all[block.picture].embeddings.is_none());
+        let mut unseen =
+            rest.filter(|block| matches!(self.all[block.picture].form, Form::Patches { .. }));
         unseen.next().map(|block| (block.picture, block.rows.start.max(position)))
     }
 

@@ -1,6 +1,9 @@
 //! A tower as callers need it: prompts with pictures become tokens.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use pelton_chat::{Detail, Segment};
 use pelton_graph::VisionTower;
@@ -11,8 +14,9 @@ use super::{
     held::Held,
     identities::Identities,
     joining::Joining,
-    pictures::{Block, Pictures, Shown},
-    seen::{Seen, key},
+    newest::Newest,
+    pictures::{Block, Pictures},
+    shown::{Form, Key, Shown, key},
 };
 use crate::{Error, api::PromptImage, chat};
 
@@ -47,6 +51,8 @@ pub(crate) struct Vision {
     pub(super) identities: Mutex<Identities>,
     /// The patches that wait for the tower.
     pub(super) held: Arc<Held>,
+    /// The embeddings of pictures that were seen last.
+    pub(super) newest: Arc<Newest>,
 }
 
 impl Vision {
@@ -55,7 +61,8 @@ impl Vision {
         self.joining.placeholder
     }
 
-    /// The tokens of a rendered chat with pictures, which are resized and cut for that.
+    /// The tokens of a rendered chat with pictures. Those whose embeddings are not known are resized
+    /// and cut.
     ///
     /// # Errors
     ///
@@ -69,14 +76,26 @@ impl Vision {
     ) -> Result<Tokenized, Error> {
         let plans = self.plans(images)?;
         let (tokens, blocks) = self.laid_out(tokenizer, segments, &plans)?;
-        let bytes = |plan: &Plan| {
+        let known: Vec<_> = images.iter().zip(&plans).map(|of| self.known(of)).collect();
+        let bytes = |plan: &Plan, is_known| {
             let patches: usize = plan.grids().iter().map(Grid::patches).sum();
-            patches * 3 * (self.tower.patch as usize).pow(2) * size_of::<f32>()
+            let count = if is_known { 0 } else { patches };
+            count * 3 * (self.tower.patch as usize).pow(2) * size_of::<f32>()
         };
-        let mut hold = self.held.take(plans.iter().map(bytes).sum())?;
+        let sizes = plans.iter().zip(&known).map(|(plan, (_, known))| bytes(plan, known.is_some()));
+        let mut hold = self.held.take(sizes.sum())?;
         let mut shown = Vec::with_capacity(images.len());
-        for (i, (image, plan)) in images.iter().zip(&plans).enumerate() {
-            shown.push(Shown::new(self.see(&name(i), image, plan)?, hold.part(bytes(plan))));
+        for (i, ((image, plan), (key, known))) in images.iter().zip(&plans).zip(known).enumerate() {
+            let form = match known {
+                Some(embeddings) => Form::Embeddings(embeddings),
+                None => {
+                    let (name, bytes) = (name(i), bytes(plan, false));
+                    let job = Job::new(&name, Limits::default(), &|| false);
+                    let prepared = self.preprocessor.prepare(&image.picture, plan, &job)?;
+                    Form::Patches { prepared, hold: hold.part(bytes) }
+                }
+            };
+            shown.push(Shown { key, numbers: self.numbers(&key, plan), form });
         }
         let width = (1 + self.tower.deepstack) * self.tower.width;
         let pictures = Pictures::new(shown, blocks, &tokens, self.is_whole, width);
@@ -185,14 +204,15 @@ impl Vision {
         }
     }
 
-    fn see(&self, name: &str, image: &PromptImage, plan: &Plan) -> Result<Seen, Error> {
-        let job = Job::new(name, Limits::default(), &|| false);
-        let prepared =
-            self.preprocessor.prepare(&image.picture, self.bounds(image.detail), &job)?;
+    /// The key of a picture, and its embeddings if they are known.
+    fn known(&self, (image, plan): (&PromptImage, &Plan)) -> (Key, Option<Arc<Vec<f32>>>) {
         let key = key(&image.picture, plan);
-        let rows = u32::try_from(prepared.tokens).unwrap_or(u32::MAX);
-        let identities = &mut *self.identities.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Seen { key, numbers: identities.of(&key, rows), prepared })
+        (key, self.newest.get(&key))
+    }
+
+    fn numbers(&self, key: &Key, plan: &Plan) -> Option<Range<u32>> {
+        let rows = u32::try_from(plan.tokens()).unwrap_or(u32::MAX);
+        self.identities.lock().unwrap_or_else(PoisonError::into_inner).of(key, rows)
     }
 }
 

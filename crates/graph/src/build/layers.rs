@@ -41,7 +41,7 @@ impl Builder<'_> {
         let scale = self.name("layer_output_scale.weight");
         if self.tensors.has(&scale) {
             let x = self.stream();
-            for factor in self.tensors.decode(&scale, 1)? {
+            for factor in self.tensors.decode(&scale, &[1])? {
                 self.in_place(Op::Scale(factor), x);
             }
         }

@@ -216,7 +216,7 @@ impl<'a> Ropes<'a> {
 
 /// A table of the divisors of frequencies `[dims / 2]`.
 fn divisors_of(tensors: &mut Tensors<'_>, name: &str, dims: usize) -> Result<Vec<f32>, Error> {
-    let divisors = tensors.decode(name, dims / 2)?;
+    let divisors = tensors.decode(name, &[dims / 2])?;
     match divisors.iter().find(|divisor| !(divisor.is_finite() && **divisor > 0.0)) {
         None => Ok(divisors),
         Some(found) => Err(Error::Matrix {

@@ -33,16 +33,16 @@ impl<'a> Tensors<'a> {
         tensor.and_then(|tensor| tensor.shape.get(dimension).copied()).unwrap_or(0)
     }
 
-    /// The elements `[len]` of a small tensor.
-    pub(super) fn decode(&mut self, name: &str, len: usize) -> Result<Vec<f32>, Error> {
-        let tensor = self.checkpoint.require(name, &[len])?;
+    /// The elements of a small tensor, whose shape is in GGUF's order.
+    pub(super) fn decode(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
+        let tensor = self.checkpoint.require(name, shape)?;
         self.used.insert(name.to_owned());
         Ok(tensor.decode())
     }
 
     /// The finite number of a tensor `[1]`.
     pub(super) fn factor(&mut self, name: &str) -> Result<f32, Error> {
-        match self.decode(name, 1)?.as_slice() {
+        match self.decode(name, &[1])?.as_slice() {
             [factor] if factor.is_finite() => Ok(*factor),
             found => {
                 let found = found.first().map_or("none".to_owned(), f32::to_string);

@@ -167,18 +167,18 @@ impl Preprocessor {
         }
     }
 
-    /// Prepares a picture.
+    /// Prepares a picture by a [plan](Self::plan) for its sizes.
     ///
     /// # Errors
     ///
-    /// As for [`plan`](Self::plan), or the result is beyond the job's limits, or the job ends.
+    /// The plan is for a smaller or larger picture, the result is beyond the job's limits, or the
+    /// job ends.
     pub fn prepare(
         &self,
         picture: &Picture,
-        bounds: Bounds,
+        plan: &Plan,
         job: &Job<'_>,
     ) -> Result<Prepared, ImageError> {
-        let plan = self.plan(picture.width(), picture.height(), bounds, job.name())?;
         let grids = plan.grids();
         let width = 3 * (self.tower.patch as usize).pow(2);
         let count: usize = grids.iter().map(|grid| grid.patches() * width).sum();
@@ -194,7 +194,12 @@ impl Preprocessor {
             let from = base.as_ref().filter(|_| view.is_of_base).unwrap_or(picture);
             let whole = Area { x: 0, y: 0, size: view.size };
             let (resized, area) = match view.area {
-                Some(area) if area.size == view.size => (None, area),
+                Some(area) if area.size == view.size => {
+                    if !from.has(area.x, area.y, area.size.width, area.size.height) {
+                        return Err(job.malformed("a tile of it has no pixels"));
+                    }
+                    (None, area)
+                }
                 Some(area) => {
                     let part = from.part(area.x, area.y, area.size.width, area.size.height);
                     let part = part.ok_or_else(|| job.malformed("a crop of it has no pixels"))?;

@@ -31,8 +31,11 @@ pub(crate) fn exercise(bytes: &[u8]) -> bool {
     assert!(small.is_ok_and(|small| small.width() == 1 + width / 3));
     let tower = Tower { patch: 14, merge: 2 };
     let preprocessor = Preprocessor::from_json("settings", SETTINGS, tower);
-    if let Ok(prepared) = preprocessor.and_then(|it| it.prepare(&picture, Bounds::default(), &job))
-    {
+    let prepared = preprocessor.and_then(|it| {
+        let plan = it.plan(width, height, Bounds::default(), "it")?;
+        it.prepare(&picture, &plan, &job)
+    });
+    if let Ok(prepared) = prepared {
         assert!(prepared.pixels.iter().all(|value| value.is_finite()));
     }
     true

@@ -1,7 +1,5 @@
 //! The values that the passes of a picture read, and the use of their results.
 
-use pelton_weights::Checkpoint;
-
 use super::family::{Join, Places};
 use super::places::patches;
 use super::plans::VisionTower;
@@ -48,7 +46,7 @@ impl VisionTower {
     }
 
     /// The tower's pass over a picture with these values of patches `[patches, values]`, in the
-    /// order of `pelton_image::Prepared`. `checkpoint` is the tower's.
+    /// order of `pelton_image::Prepared`.
     ///
     /// The page table of slot 0 has pages for all rows.
     ///
@@ -56,12 +54,7 @@ impl VisionTower {
     ///
     /// [`Error::Pass`] if the tower cannot take a picture of this grid, or the values are not those
     /// of its patches.
-    pub fn input(
-        &self,
-        checkpoint: &Checkpoint,
-        pixels: &[f32],
-        grid: [u32; 2],
-    ) -> Result<TowerInput, Error> {
+    pub fn input(&self, pixels: &[f32], grid: [u32; 2]) -> Result<TowerInput, Error> {
         self.check(grid)?;
         let (found, expected) = (pixels.len(), count(grid) * self.pixels);
         if found != expected {
@@ -84,7 +77,7 @@ impl VisionTower {
             }
             None => hidden.extend_from_slice(pixels),
         }
-        self.add_place_rows(checkpoint, grid, &mut hidden)?;
+        self.add_place_rows(grid, &mut hidden)?;
         let places = match self.tower.has_places() {
             true => self.coordinates(grid, windows.as_ref()),
             false => Vec::new(),

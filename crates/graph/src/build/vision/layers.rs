@@ -22,10 +22,7 @@ pub(super) fn build(of: &Family, sizes: &Sizes, tensors: &mut Tensors<'_>) -> Re
     let pixels = steps.entry("pixels", sizes.pixels);
     let mut x = steps.linear("v.patch_embd", pixels, "x", sizes.hidden)?;
     if of.places != Places::None {
-        // the host makes a picture's rows of them
-        for table in ["v.position_embd.weight", "v.class_embd"] {
-            steps.tensors.ignore(table);
-        }
+        // the host makes a picture's rows of its table
         let places = steps.entry("places", sizes.hidden);
         steps.step(Op::Add, &[x, places], &[x]);
     }

@@ -1,9 +1,9 @@
 //! Tables of positions, for a picture's own grid.
 
-use pelton_weights::Checkpoint;
-
+use super::super::tensors::Tensors;
 use super::family::Places;
 use super::plans::VisionTower;
+use super::sizes::Sizes;
 use crate::Error;
 
 /// The table of positions, whose rows are added to patches.
@@ -23,13 +23,56 @@ pub(super) fn patches([rows, columns]: [u32; 2], merge: u32) -> impl Iterator<It
     })
 }
 
-/// A table `[rows, width]` of f32.
-struct Table {
+/// The rows that are added to patches, decoded.
+#[derive(Clone, Debug)]
+pub(super) struct PlaceRows {
+    /// `[rows, width]`.
     values: Vec<f32>,
     width: usize,
+    /// Rows of a side of a table that pictures of several grids share.
+    side: usize,
+    /// The row of a class.
+    class: Vec<f32>,
 }
 
-impl Table {
+impl PlaceRows {
+    /// The table of a file.
+    pub(super) fn read(
+        places: Places,
+        sizes: &Sizes,
+        tensors: &mut Tensors<'_>,
+    ) -> Result<Self, Error> {
+        let width = sizes.hidden;
+        let one = sizes.side.map_or(0, |side| side * side);
+        let rows = tensors.dim(TABLE, 1);
+        let (shape, side) = match places {
+            Places::None => (Vec::new(), 0),
+            Places::Table => (vec![width, one], 0),
+            Places::Class => (vec![width, one + 1], 0),
+            Places::Axes => (vec![width, rows, 2], rows),
+            Places::Resampled => (vec![width, rows.isqrt().pow(2)], rows.isqrt()),
+        };
+        let mut values = match shape.is_empty() {
+            true => Vec::new(),
+            false => tensors.decode(TABLE, &shape)?,
+        };
+        let mut class = Vec::new();
+        if places == Places::Class {
+            let patches = values.split_off(width);
+            class = std::mem::replace(&mut values, patches);
+            let bias = match tensors.has(BIAS) {
+                true => tensors.decode(BIAS, &[width])?,
+                false => vec![0.0; width],
+            };
+            let own = tensors.decode(CLASS, &[width])?;
+            // its pixels are zeros, to which the patches' summands are added
+            for ((place, own), bias) in class.iter_mut().zip(&own).zip(&bias) {
+                *place += own - bias;
+            }
+        }
+        Ok(Self { values, width, side, class })
+    }
+
     fn row(&self, row: usize) -> &[f32] {
         &self.values[row * self.width..][..self.width]
     }
@@ -37,51 +80,28 @@ impl Table {
 
 impl VisionTower {
     /// Appends the summands of each row of a picture `[rows, hidden]`; none without a table.
-    pub(super) fn add_place_rows(
-        &self,
-        checkpoint: &Checkpoint,
-        grid: [u32; 2],
-        out: &mut Vec<f32>,
-    ) -> Result<(), Error> {
-        let width = self.hidden;
-        let read = |shape: &[usize]| -> Result<Table, Error> {
-            Ok(Table { values: checkpoint.require(TABLE, shape)?.decode(), width })
-        };
+    pub(super) fn add_place_rows(&self, grid: [u32; 2], out: &mut Vec<f32>) -> Result<(), Error> {
+        let table = &self.place_rows;
+        let (width, side) = (table.width, table.side);
         let [rows, columns] = grid.map(|side| side as usize);
         let places = patches(grid, self.merge).map(|of| of.map(|at| at as usize));
         match self.of.places {
             Places::None => {}
-            Places::Table => {
-                let table = read(&[width, rows * columns])?;
+            Places::Table | Places::Class => {
+                out.extend_from_slice(&table.class);
                 places.for_each(|[y, x]| out.extend_from_slice(table.row(y * columns + x)));
             }
-            Places::Class => {
-                let table = read(&[width, rows * columns + 1])?;
-                let class = checkpoint.require(CLASS, &[width])?.decode();
-                let bias = match checkpoint.tensor(BIAS) {
-                    Some(_) => checkpoint.require(BIAS, &[width])?.decode(),
-                    None => vec![0.0; width],
-                };
-                // its pixels are zeros, to which the patches' summands are added
-                let first = table.row(0).iter().zip(&class).zip(&bias);
-                out.extend(first.map(|((place, class), bias)| class - bias + place));
-                places.for_each(|[y, x]| out.extend_from_slice(table.row(1 + y * columns + x)));
-            }
             Places::Axes => {
-                let length = checkpoint.tensor(TABLE).map_or(0, |table| table.rows() / 2);
-                let table = read(&[width, length, 2])?;
-                if rows.max(columns) > length {
+                if rows.max(columns) > side {
                     let found = format!("a picture of {rows} x {columns} patches");
-                    return Err(Error::Pass(format!("{found}, expected at most {length} a side")));
+                    return Err(Error::Pass(format!("{found}, expected at most {side} a side")));
                 }
                 for [y, x] in places {
-                    let both = table.row(x).iter().zip(table.row(length + y));
+                    let both = table.row(x).iter().zip(table.row(side + y));
                     out.extend(both.map(|(column, row)| column + row));
                 }
             }
             Places::Resampled => {
-                let side = checkpoint.tensor(TABLE).map_or(0, |table| table.rows().isqrt());
-                let table = read(&[width, side * side])?;
                 let (down, across) = (taps(rows, side), taps(columns, side));
                 for [y, x] in places {
                     let first = out.len();

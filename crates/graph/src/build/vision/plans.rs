@@ -4,6 +4,7 @@ use pelton_weights::{Checkpoint, Keys};
 
 use super::super::tensors::Tensors;
 use super::family::{Family, TowerFamily, family_of};
+use super::places::PlaceRows;
 use super::sizes::Sizes;
 use super::{layers, projector};
 use crate::{Error, Plan};
@@ -41,6 +42,8 @@ pub struct VisionTower {
     pub(super) window: usize,
     /// The subtrahends of means, and then their factors `[hidden]`.
     pub(super) standard: Option<[Vec<f32>; 2]>,
+    /// The rows that are added to patches.
+    pub(super) place_rows: PlaceRows,
     pub(super) of: &'static Family,
 }
 
@@ -57,10 +60,11 @@ pub fn build_tower(checkpoint: &Checkpoint) -> Result<VisionTower, Error> {
     let sizes = Sizes::read(of, &keys, &tensors)?;
     let tower = layers::build(of, &sizes, &mut tensors)?;
     let projector = projector::build(of, &sizes, &mut tensors)?;
+    let place_rows = PlaceRows::read(of.places, &sizes, &mut tensors)?;
     let standard = match tensors.has("v.std_bias") {
         true => {
-            let bias = tensors.decode("v.std_bias", sizes.hidden)?;
-            Some([bias, tensors.decode("v.std_scale", sizes.hidden)?])
+            let bias = tensors.decode("v.std_bias", &[sizes.hidden])?;
+            Some([bias, tensors.decode("v.std_scale", &[sizes.hidden])?])
         }
         false => None,
     };
@@ -79,6 +83,7 @@ pub fn build_tower(checkpoint: &Checkpoint) -> Result<VisionTower, Error> {
         hidden: sizes.hidden,
         window: sizes.window,
         standard,
+        place_rows,
         of,
     })
 }

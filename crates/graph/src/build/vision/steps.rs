@@ -170,7 +170,8 @@ impl<'t, 'a> Steps<'t, 'a> {
         if !names.iter().any(|name| self.tensors.has(name)) {
             return Ok(None);
         }
-        let [low, high] = [self.tensors.decode(&names[0], 1)?, self.tensors.decode(&names[1], 1)?];
+        let [low, high] =
+            [self.tensors.decode(&names[0], &[1])?, self.tensors.decode(&names[1], &[1])?];
         let (low, high) = (low[0], high[0]);
         // files state bounds that are none
         if low <= high && low < f32::INFINITY && high > f32::NEG_INFINITY {

@@ -1,20 +1,35 @@
-//! A picture as a tower takes it.
+//! A picture of a sequence, and its key.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use pelton_image::{Area, Picture, Plan, Prepared, Size, View};
 use sha2::{Digest, Sha256};
 
+use super::held::Hold;
+
 /// The identity of a picture: the digest of its pixels and of what a tower takes of them.
 pub(super) type Key = [u8; 32];
 
-/// A picture as a tower takes it.
+/// A picture of a sequence.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(super) struct Shown {
     pub(super) key: Key,
-    pub(super) prepared: Prepared,
     /// The numbers of its rows; `None` if there are none left.
     pub(super) numbers: Option<Range<u32>>,
+    pub(super) form: Form,
+}
+
+/// The values of a picture.
+#[derive(Debug)]
+pub(super) enum Form {
+    /// For the tower. The memory is free again with its hold.
+    Patches {
+        prepared: Prepared,
+        #[expect(dead_code, reason = "it acts on drop")]
+        hold: Hold,
+    },
+    /// Of the tower.
+    Embeddings(Arc<Vec<f32>>),
 }
 
 /// The key of a picture of which a tower sees what a plan says. Equal pictures of one plan have
