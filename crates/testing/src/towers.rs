@@ -32,11 +32,12 @@ const fn converted(name: &'static str, picture: u32) -> Model {
 }
 
 /// All of them.
-pub const MODELS: [Model; 15] = [
+pub const MODELS: [Model; 16] = [
     converted("gemma3", 109),
     model("gemma3-72", 109),
     converted("gemma4", 109),
     model("gemma4-88", 109),
+    converted("gemma4-unified", 109),
     model("gemma4-whole", 109),
     converted("idefics3", 107),
     converted("internvl", 109),
@@ -106,7 +107,9 @@ impl Tower {
         let input = self.plans.input(pixels, grid).unwrap();
         let pages: Vec<u32> = (0..pages_for(input.rows.len()) as u32).rev().collect();
         let edit = TableEdit { group: 0, slot: 0, first: 0, pages: &pages };
-        let states = run(&mut *self.tower, &input, &[edit]);
+        // a tower without layers has no cache
+        let tables = vec![edit; self.plans.tower.groups.len().min(1)];
+        let states = run(&mut *self.tower, &input, &tables);
         let between = self.plans.between(&states, grid).unwrap();
         let kept = run(&mut *self.projector, &between, &[]);
         Seen { embeddings: self.plans.embeddings(&kept, grid).unwrap(), states }

@@ -107,7 +107,9 @@ impl Eyes {
         let pixels = &prepared.pixels[first..first + own.patches() * prepared.width];
         let input = self.of.input(pixels, grid)?;
         let used = &self.pages[..pages_for(input.rows.len()).min(self.pages.len())];
-        let table = [TableEdit { group: 0, slot: 0, first: 0, pages: used }];
+        let edit = TableEdit { group: 0, slot: 0, first: 0, pages: used };
+        // a tower without layers has no cache
+        let table = vec![edit; self.of.tower.groups.len().min(1)];
         self.passes += 1;
         let squares = self.of.squares(grid).filter(|_| self.are_paired);
         let pass = Pass { keeps_hidden: squares.is_none(), ..input.pass(&table) };

@@ -20,11 +20,12 @@ use serde::Deserialize;
 const TOLERANCE: f32 = 1e-3;
 
 /// The directories of the fixture, and the placeholder of each family.
-const FAMILIES: [(&str, &str); 15] = [
+const FAMILIES: [(&str, &str); 16] = [
     ("gemma3", "<start_of_image>"),
     ("gemma3-72", "<start_of_image>"),
     ("gemma4", "<|image|>"),
     ("gemma4-88", "<|image|>"),
+    ("gemma4-unified", "<|image|>"),
     ("gemma4-whole", "<|image|>"),
     ("idefics3", "<image>"),
     ("internvl", "<IMG_CONTEXT>"),

@@ -30,6 +30,7 @@ const UNUSED: &[&str] = &[
     "mlp1.",
     "audio_tower.",
     "embed_vision.",
+    "vision_embedder.",
     "embed_audio.",
 ];
 

@@ -10,6 +10,7 @@ use crate::{Checkpoint, Error, Keys, Problem, clip, folder};
 const JOINED: &[(&str, &[&str])] = &[
     ("gemma3", &["gemma3"]),
     ("gemma4v", &["gemma4"]),
+    ("gemma4uv", &["gemma4"]),
     ("idefics3", &["llama", "smollm3"]),
     ("pixtral", &["llama", "mistral3"]),
     ("qwen2vl_merger", &["qwen2vl"]),

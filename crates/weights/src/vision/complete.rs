@@ -4,7 +4,7 @@
 //! - Factors of a branch's result (`ls1`, `ls2`) multiply the rows of its last matrix.
 //! - Gemma 3's projection is stored with its inputs as rows, and turned.
 //! - Gemma 4's patches have the colours of a pixel side by side. Files have one colour after
-//!   another.
+//!   another, also in the norm before the matrix of patches ("unified").
 //!
 //! Changed tensors become F32, so that nothing is rounded again.
 
@@ -16,6 +16,8 @@ use pelton_quant::DType;
 use crate::gguf::TensorEntry;
 use crate::{Checkpoint, Error, Problem, clip};
 
+/// Colours of a pixel.
+const COLOURS: usize = 3;
 const PATCHES: &str = "v.patch_embd.weight";
 const SECOND_FRAME: &str = "v.patch_embd.weight.1";
 const GEMMA_PROJECTION: &str = "mm.input_projection.weight";
@@ -25,7 +27,8 @@ const FACTORS: [(&str, &str); 2] = [("ls1", "attn_out"), ("ls2", "ffn_down")];
 
 pub(super) fn completed(tower: Checkpoint) -> Result<Checkpoint, Error> {
     let projector = clip::projector(tower.metadata());
-    let (is_turned, by_pixel) = (projector == Some("gemma3"), projector == Some("gemma4v"));
+    let (is_turned, by_pixel) =
+        (projector == Some("gemma3"), projector.is_some_and(|name| name.starts_with("gemma4")));
     tower.with_all(|tensors| {
         let mut all = Tensors::new(tensors);
         all.sum_frames()?;
@@ -110,17 +113,23 @@ impl Tensors {
         Ok(())
     }
 
-    /// Patches `[outputs, colours, rows, columns]` with the colours last.
+    /// Patches `[.., colours, rows, columns]`, which may be one dimension, with the colours last.
     fn colours_last(&mut self) -> Result<(), Problem> {
-        let Some(index) = self.find(PATCHES) else { return Ok(()) };
-        let tensor = &mut self.tensors[index];
-        let &[columns, rows, colours, outputs] = tensor.shape() else { return Ok(()) };
-        let (old, plane) = (decoded(tensor), columns * rows);
-        let new = old.chunks_exact((plane * colours).max(1)).flat_map(|patch| {
-            let pixel = move |at| (0..colours).map(move |colour| patch[colour * plane + at]);
-            (0..plane).flat_map(pixel)
-        });
-        *tensor = f32_tensor(PATCHES, &[plane * colours, outputs], new)?;
+        for name in [PATCHES, "v.patch_norm.1.weight", "v.patch_norm.1.bias"] {
+            let Some(index) = self.find(name) else { continue };
+            let tensor = &mut self.tensors[index];
+            let shape = match tensor.shape() {
+                &[columns, rows, COLOURS, outputs] => vec![columns * rows * COLOURS, outputs],
+                &[len] | &[len, _] if len.is_multiple_of(COLOURS) => tensor.shape().to_vec(),
+                _ => continue,
+            };
+            let (old, plane) = (decoded(tensor), shape[0] / COLOURS);
+            let new = old.chunks_exact((plane * COLOURS).max(1)).flat_map(|patch| {
+                let pixel = move |at| (0..COLOURS).map(move |colour| patch[colour * plane + at]);
+                (0..plane).flat_map(pixel)
+            });
+            *tensor = f32_tensor(name, &shape, new)?;
+        }
         Ok(())
     }
 

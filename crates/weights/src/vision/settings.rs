@@ -79,8 +79,11 @@ pub(super) fn of(tower: &Checkpoint) -> Result<VisionSettings, Error> {
             "image_processor_type": "PixtralImageProcessor",
             "size": {"longest_edge": size(&keys, "image_size")?},
         }),
-        "gemma4v" => json!({
-            "image_processor_type": "Gemma4ImageProcessor",
+        "gemma4v" | "gemma4uv" => json!({
+            "image_processor_type": match projector {
+                "gemma4v" => "Gemma4ImageProcessor",
+                _ => "Gemma4UnifiedImageProcessor",
+            },
             "patch_size": size(&keys, "patch_size")?,
             "pooling_kernel_size": opt(&keys, "projector.scale_factor")?.unwrap_or(3),
             "max_soft_tokens": BUDGET,
@@ -90,7 +93,7 @@ pub(super) fn of(tower: &Checkpoint) -> Result<VisionSettings, Error> {
             return Err(metadata.error(Problem::UnknownTower { tower }));
         }
     };
-    if projector != "gemma4v" {
+    if !projector.starts_with("gemma4") {
         for (name, key) in [("image_mean", "image_mean"), ("image_std", "image_std")] {
             json[name] = channels(&keys, key)?;
         }

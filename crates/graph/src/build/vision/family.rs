@@ -9,7 +9,7 @@ use crate::{Activation, Error, NormKind, RopeStyle, arch::FeedForward};
 pub enum TowerFamily {
     /// SigLIP and a mean of squares of patches.
     Gemma3,
-    /// A tower with rotations and a mean of squares of patches.
+    /// A tower with rotations and a mean of squares of patches, or none ("unified").
     Gemma4,
     /// SigLIP and a fold of squares of patches; SmolVLM has it too.
     Idefics3,
@@ -35,7 +35,12 @@ pub(super) struct Family {
     pub(super) norm: NormKind,
     /// The number that is added under their roots; `None` for the file's key.
     pub(super) eps: Option<f32>,
+    /// Whether it has layers. Without them norms stand around the matrix of patches, and a patch is
+    /// as large as the square that other towers merge.
+    pub(super) has_layers: bool,
     pub(super) ffn: FeedForward,
+    /// Whether the tower takes colours from -1 to 1, where they come from 0 to 1.
+    pub(super) is_signed: bool,
     /// Whether the scores of attention have the factor 1, and values a norm without factors.
     pub(super) gemma_attention: bool,
     pub(super) places: Places,
@@ -119,7 +124,9 @@ const SIGLIP: Family = Family {
     name: "gemma3",
     norm: NormKind::Layer,
     eps: None,
+    has_layers: true,
     ffn: FeedForward::Plain(Activation::GeluTanh),
+    is_signed: false,
     gemma_attention: false,
     places: Places::Table,
     rotation: None,
@@ -156,6 +163,8 @@ const QWEN2: Family = Family {
     ],
     ..SIGLIP
 };
+
+const GEMMA4_PROJECTOR: &[Layer] = &[Layer::BareNorm, Layer::Linear("mm.input_projection")];
 
 static FAMILIES: &[Family] = &[
     SIGLIP,
@@ -225,6 +234,7 @@ static FAMILIES: &[Family] = &[
         name: "gemma4v",
         norm: NormKind::Rms,
         ffn: FeedForward::Gated(Activation::GeluTanh),
+        is_signed: true,
         gemma_attention: true,
         places: Places::Axes,
         rotation: Some(Rotation {
@@ -236,7 +246,17 @@ static FAMILIES: &[Family] = &[
         }),
         join: Join::StandardMean,
         merge: 3,
-        projector: &[Layer::BareNorm, Layer::Linear("mm.input_projection")],
+        projector: GEMMA4_PROJECTOR,
+        ..SIGLIP
+    },
+    Family {
+        kind: TowerFamily::Gemma4,
+        name: "gemma4uv",
+        has_layers: false,
+        places: Places::Axes,
+        join: Join::Fold,
+        merge: 3,
+        projector: GEMMA4_PROJECTOR,
         ..SIGLIP
     },
 ];

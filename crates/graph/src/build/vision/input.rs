@@ -71,8 +71,7 @@ impl VisionTower {
         hidden.resize(class * self.pixels, 0.0);
         match &windows {
             Some(windows) => windows.sort(pixels, self.square() * self.pixels, &mut hidden),
-            // this tower takes colours from -1 to 1
-            None if self.of.places == Places::Axes => {
+            None if self.of.is_signed => {
                 hidden.extend(pixels.iter().map(|value| 2.0 * (value - 0.5)));
             }
             None => hidden.extend_from_slice(pixels),

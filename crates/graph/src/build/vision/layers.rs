@@ -15,17 +15,22 @@ use pelton_weights::Source;
 pub(super) fn build(of: &Family, sizes: &Sizes, tensors: &mut Tensors<'_>) -> Result<Plan, Error> {
     let source = tensors.source();
     let mut steps = Steps::new(of.name, sizes, tensors);
-    // all layers share the keys and values of a pass
-    steps.plan.caches = vec![Cache::new(sizes.heads, sizes.head_dim, 0)];
-    steps.plan.groups = vec![CacheGroup { window: None }];
+    if of.has_layers {
+        // all layers share the keys and values of a pass
+        steps.plan.caches = vec![Cache::new(sizes.heads, sizes.head_dim, 0)];
+        steps.plan.groups = vec![CacheGroup { window: None }];
+    }
     steps.plan.ropes = of.rotation.iter().map(|of| rope(of, sizes.head_dim, source)).collect();
     let pixels = steps.entry("pixels", sizes.pixels);
-    let mut x = steps.linear("v.patch_embd", pixels, "x", sizes.hidden)?;
+    let pixels = steps.norm_around_patches(1, pixels, "pixels_n")?;
+    let x = steps.linear("v.patch_embd", pixels, "x", sizes.hidden)?;
+    let mut x = steps.norm_around_patches(2, x, "x_n")?;
     if of.places != Places::None {
         // the host makes a picture's rows of its table
         let places = steps.entry("places", sizes.hidden);
         steps.step(Op::Add, &[x, places], &[x]);
     }
+    x = steps.norm_around_patches(3, x, "x_p")?;
     if steps.tensors.has("v.pre_ln.weight") {
         let normed = steps.norm(sizes.norm, "v.pre_ln", x, "x_n")?;
         x = normed;
@@ -75,6 +80,23 @@ fn rope(of: &Rotation, head_dim: usize, source: Source) -> Rope {
 }
 
 impl Steps<'_, '_> {
+    /// A norm around the matrix of patches, where the tower has it: PyTorch's layer norm.
+    fn norm_around_patches(
+        &mut self,
+        number: usize,
+        x: BufferId,
+        to: &'static str,
+    ) -> Result<BufferId, Error> {
+        let name = format!("v.patch_norm.{number}");
+        if !self.tensors.has(&format!("{name}.weight")) {
+            return Ok(x);
+        }
+        let own = std::mem::replace(&mut self.eps, 1e-5);
+        let normed = self.norm(NormKind::Layer, &name, x, to);
+        self.eps = own;
+        normed
+    }
+
     /// A layer: `x += out(attention(ln1(x)))`, then `x += network(ln2(x))`, where a branch's
     /// result may have a norm too.
     fn block(

@@ -50,9 +50,11 @@ impl Sizes {
     pub(super) fn read(of: &Family, keys: &Keys<'_>, tensors: &Tensors<'_>) -> Result<Self, Error> {
         let key = |name: &str| format!("vision.{name}");
         let size = |name: &str, limit| keys.size(&key(name), limit);
-        let layers = size("block_count", MAX_LAYERS)?;
         let hidden = size("embedding_length", MAX_SIZE)?;
-        let heads = size("attention.head_count", hidden)?;
+        let (layers, heads) = match of.has_layers {
+            true => (size("block_count", MAX_LAYERS)?, size("attention.head_count", hidden)?),
+            false => (0, 1),
+        };
         let head_dim = match keys.opt_size(&key("attention.head_dim"), hidden.max(MAX_HEAD))? {
             Some(dim) => dim,
             None if hidden.is_multiple_of(heads) => hidden / heads,
@@ -65,8 +67,11 @@ impl Sizes {
             let expected = "heads of a multiple of 4 elements".to_owned();
             return Err(keys.invalid(&key("attention.head_count"), heads, expected).into());
         }
-        let patch = size("patch_size", MAX_SIDE)?;
-        let merge = keys.opt_size(&key(of.merge_key), MAX_SIDE)?.unwrap_or(of.merge);
+        let mut patch = size("patch_size", MAX_SIDE)?;
+        let mut merge = keys.opt_size(&key(of.merge_key), MAX_SIDE)?.unwrap_or(of.merge);
+        if !of.has_layers {
+            (patch, merge) = (patch * merge, 1);
+        }
         let eps = match of.eps {
             Some(eps) => eps,
             None => keys.positive(&key("attention.layer_norm_epsilon"))?,

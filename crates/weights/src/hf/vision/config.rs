@@ -46,14 +46,24 @@ impl Vision {
     }
 
     /// Sets the sizes that all towers have.
-    pub(super) fn set_sizes(&self, width: &[&str], out: &mut Out) -> Result<(), Error> {
+    pub(super) fn set_sizes(
+        &self,
+        width: &[&str],
+        has_layers: bool,
+        out: &mut Out,
+    ) -> Result<(), Error> {
+        self.set_size("embedding_length", width, out)?;
         for (name, names) in [
-            ("embedding_length", width),
             ("feed_forward_length", &["intermediate_size"][..]),
             ("block_count", &["num_hidden_layers", "depth"][..]),
             ("attention.head_count", &["num_attention_heads", "num_heads"][..]),
         ] {
-            if name == "feed_forward_length" && !self.has("intermediate_size") {
+            if name == "feed_forward_length" && has_layers && !self.has("intermediate_size") {
+                continue;
+            }
+            if !has_layers {
+                // llama.cpp requires the keys
+                set(out, name, 0);
                 continue;
             }
             self.set_size(name, names, out)?;

@@ -16,7 +16,7 @@ use crate::{Problem, clip};
 /// Colours of a pixel.
 const CHANNELS: usize = 3;
 /// Starts of the names of a tower's own tensors.
-const STARTS: &[&str] = &["vision_tower.", "vision_model.", "visual."];
+const STARTS: &[&str] = &["vision_tower.", "vision_model.", "visual.", "vision_embedder."];
 /// Starts of the names of the tensors that join it to the text.
 const JOINTS: &[&str] = &["multi_modal_projector.", "connector.", "mlp1.", "embed_vision."];
 /// Ends of names of FP8 scales, which belong to a weight.
@@ -113,12 +113,20 @@ fn make(
     let parts = match change {
         Change::Patches => frames(to, &shape),
         Change::Pixels => pixels(to, &shape),
+        Change::Planes => planes(to, &shape),
+        Change::Swapped if shape.len() < 2 => {
+            Err(format!("has shape {shape:?}, expected two dimensions at least"))
+        }
+        Change::Swapped => Ok(vec![(to, View::new(&shape).swapped(0, 1))]),
         Change::Thirds => thirds(&to, &shape),
         Change::None | Change::PlusOne => Ok(vec![(to, View::new(&shape))]),
     };
     for (to, view) in parts.map_err(fault)? {
         let bytes = view.take(&bytes, dtype.block_bytes());
-        made.push(source.entry(to, dtype, &view.shape(), bytes)?);
+        let of_view = view.shape();
+        // planes stay one dimension
+        let shape = if change == Change::Planes { &shape } else { &of_view };
+        made.push(source.entry(to, dtype, shape, bytes)?);
     }
     Ok(())
 }
@@ -156,6 +164,18 @@ fn pixels(to: String, shape: &[usize]) -> Parts {
             Ok(vec![(to, view.swapped(1, 3).swapped(2, 3))])
         }
         _ => Err(format!("has shape {shape:?}, expected square patches of three channels")),
+    }
+}
+
+/// Values `[.., channels · side · side]` of `[.., side · side · channels]`.
+fn planes(to: String, shape: &[usize]) -> Parts {
+    let last = shape.len().saturating_sub(1);
+    match *shape {
+        [len] | [_, len] if len.is_multiple_of(CHANNELS) => {
+            let view = View::new(shape).split(last, &[len / CHANNELS, CHANNELS]);
+            Ok(vec![(to, view.swapped(last, last + 1))])
+        }
+        _ => Err(format!("has shape {shape:?}, expected patches of three channels")),
     }
 }
 

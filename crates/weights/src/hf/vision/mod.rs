@@ -53,7 +53,7 @@ pub(crate) fn open(folder: &Path, files: &mut OpenFiles) -> Result<Option<Conten
     if let Some(key) = tower.activation_key {
         out.set(key, true);
     }
-    vision.set_sizes(tower.width, &mut out)?;
+    vision.set_sizes(tower.width, tower.has_layers, &mut out)?;
     vision.check_activation(tower.activations)?;
     (tower.keys)(&vision, &mut out)?;
     vision.check_unread()?;

@@ -21,7 +21,7 @@ pub(super) fn set(path: &Path, text: &str, projector: &str, out: &mut Out) -> Re
         let values = match settings.get(key) {
             Some(values) => channels(&settings, key, values)?,
             // the model has its own
-            None if projector == "gemma4v" => vec![default; CHANNELS],
+            None if projector.starts_with("gemma4") => vec![default; CHANNELS],
             None => continue,
         };
         out.set(&format!("clip.vision.{key}"), array(ValueType::F32, values));

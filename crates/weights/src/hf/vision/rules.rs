@@ -21,6 +21,10 @@ pub(super) enum Change {
     Patches,
     /// The same of a matrix `[outputs, side · side · channels]`.
     Pixels,
+    /// The channels of each row or of a vector `[side · side · channels]` one after another.
+    Planes,
+    /// The first two dimensions change places.
+    Swapped,
     /// The matrices of queries, keys and values, which are the thirds of one.
     Thirds,
 }
@@ -39,6 +43,14 @@ pub(super) const fn patches(from: &'static str) -> Rule {
 
 pub(super) const fn pixels(from: &'static str) -> Rule {
     Rule { from, to: "v.patch_embd", change: Change::Pixels, is_clipped: false }
+}
+
+pub(super) const fn planes(from: &'static str, to: &'static str) -> Rule {
+    Rule { from, to, change: Change::Planes, is_clipped: false }
+}
+
+pub(super) const fn swapped(from: &'static str, to: &'static str) -> Rule {
+    Rule { from, to, change: Change::Swapped, is_clipped: false }
 }
 
 pub(super) const fn thirds(from: &'static str) -> Rule {

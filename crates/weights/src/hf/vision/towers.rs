@@ -1,7 +1,9 @@
 //! The table of vision towers.
 
 use super::config::{Vision, set};
-use super::rules::{FUSED, Rule, clipped, keep, patches, pixels, plus_one, thirds};
+use super::rules::{
+    FUSED, Rule, clipped, keep, patches, pixels, planes, plus_one, swapped, thirds,
+};
 use crate::hf::keys::{Out, flags};
 use crate::{Error, Problem};
 
@@ -19,6 +21,8 @@ pub(super) struct Tower {
     pub(super) activation_key: Option<&'static str>,
     /// Names of the key of its width.
     pub(super) width: &'static [&'static str],
+    /// Whether it has layers.
+    pub(super) has_layers: bool,
     /// Start of the names of blocks, before their numbers.
     pub(super) block: &'static str,
     pub(super) blocks: &'static [&'static [Rule]],
@@ -55,6 +59,7 @@ const SIGLIP: Tower = Tower {
     projector_key: "clip.projector_type",
     activation_key: Some("clip.use_gelu"),
     width: &["hidden_size"],
+    has_layers: true,
     block: "encoder.layers.",
     blocks: &[SIGLIP_BLOCK],
     globals: &[
@@ -102,6 +107,7 @@ const QWEN2: Tower = Tower {
     projector_key: "clip.projector_type",
     activation_key: None,
     width: &["embed_dim"],
+    has_layers: true,
     block: "blocks.",
     blocks: &[QWEN_BLOCK, QWEN2_HEADS, &[keep("mlp.fc1", "ffn_up"), keep("mlp.fc2", "ffn_down")]],
     globals: &[QWEN_ENDS],
@@ -335,6 +341,36 @@ const TOWERS: &[Tower] = &[
                 return Err(vision.keys.invalid("num_key_value_heads", "others", &expected));
             }
             vision.set_size("attention.head_dim", &["head_dim"], out)?;
+            // any size will do, but llama.cpp requires one
+            set(out, "image_size", 224);
+            vision.set_size("projector.scale_factor", &["pooling_kernel_size"], out)
+        },
+        ..SIGLIP
+    },
+    Tower {
+        types: &["gemma4_unified"],
+        vision_type: "gemma4_unified_vision",
+        projector: "gemma4uv",
+        projector_key: "clip.vision.projector_type",
+        activation_key: None,
+        width: &["mm_embed_dim"],
+        has_layers: false,
+        blocks: &[],
+        globals: &[&[
+            planes("patch_ln1", "v.patch_norm.1"),
+            planes("patch_dense.weight", "v.patch_embd.weight"),
+            keep("patch_dense.bias", "v.patch_embd.bias"),
+            keep("patch_ln2", "v.patch_norm.2"),
+            swapped("pos_embedding", "v.position_embd.weight"),
+            keep("pos_norm", "v.patch_norm.3"),
+            keep("embed_vision.embedding_projection", "mm.input_projection"),
+        ]],
+        unused: &[],
+        activations: &[],
+        keys: |vision, out| {
+            // tensors show the first, the width is that of the text, and the last is a product
+            vision.keys.disregard(&["mm_posemb_size", "output_proj_dims", "model_patch_size"]);
+            vision.set_eps(vision.keys.required_number(&["rms_norm_eps"])?, out);
             // any size will do, but llama.cpp requires one
             set(out, "image_size", 224);
             vision.set_size("projector.scale_factor", &["pooling_kernel_size"], out)
