@@ -61,8 +61,8 @@ impl Vision {
         self.joining.placeholder
     }
 
-    /// The tokens of a rendered chat with pictures. Those whose embeddings are not known are resized
-    /// and cut.
+    /// The tokens of a rendered chat with pictures. A picture whose embeddings are not known is
+    /// resized and cut.
     ///
     /// # Errors
     ///

@@ -28,7 +28,7 @@ pub(super) enum Form {
         #[expect(dead_code, reason = "it acts on drop")]
         hold: Hold,
     },
-    /// Of the tower.
+    /// From the tower.
     Embeddings(Arc<Vec<f32>>),
 }
 

@@ -76,7 +76,7 @@ impl VisionTower {
             }
             None => hidden.extend_from_slice(pixels),
         }
-        self.add_place_rows(grid, &mut hidden)?;
+        self.place_rows.add_to(&mut hidden, grid, self.merge)?;
         let places = match self.tower.has_places() {
             true => self.coordinates(grid, windows.as_ref()),
             false => Vec::new(),

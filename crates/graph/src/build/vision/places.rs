@@ -2,7 +2,6 @@
 
 use super::super::tensors::Tensors;
 use super::family::Places;
-use super::plans::VisionTower;
 use super::sizes::Sizes;
 use crate::Error;
 
@@ -26,6 +25,7 @@ pub(super) fn patches([rows, columns]: [u32; 2], merge: u32) -> impl Iterator<It
 /// The rows that are added to patches, decoded.
 #[derive(Clone, Debug)]
 pub(super) struct PlaceRows {
+    kind: Places,
     /// `[rows, width]`.
     values: Vec<f32>,
     width: usize,
@@ -38,14 +38,14 @@ pub(super) struct PlaceRows {
 impl PlaceRows {
     /// The table of a file.
     pub(super) fn read(
-        places: Places,
+        kind: Places,
         sizes: &Sizes,
         tensors: &mut Tensors<'_>,
     ) -> Result<Self, Error> {
         let width = sizes.hidden;
         let one = sizes.side.map_or(0, |side| side * side);
         let rows = tensors.dim(TABLE, 1);
-        let (shape, side) = match places {
+        let (shape, side) = match kind {
             Places::None => (Vec::new(), 0),
             Places::Table => (vec![width, one], 0),
             Places::Class => (vec![width, one + 1], 0),
@@ -57,7 +57,7 @@ impl PlaceRows {
             false => tensors.decode(TABLE, &shape)?,
         };
         let mut class = Vec::new();
-        if places == Places::Class {
+        if kind == Places::Class {
             let patches = values.split_off(width);
             class = std::mem::replace(&mut values, patches);
             let bias = match tensors.has(BIAS) {
@@ -70,26 +70,33 @@ impl PlaceRows {
                 *place += own - bias;
             }
         }
-        Ok(Self { values, width, side, class })
+        Ok(Self { kind, values, width, side, class })
     }
 
     fn row(&self, row: usize) -> &[f32] {
         &self.values[row * self.width..][..self.width]
     }
-}
 
-impl VisionTower {
-    /// Appends the summands of each row of a picture `[rows, hidden]`; none without a table.
-    pub(super) fn add_place_rows(&self, grid: [u32; 2], out: &mut Vec<f32>) -> Result<(), Error> {
-        let table = &self.place_rows;
-        let (width, side) = (table.width, table.side);
+    /// Appends the summands of each row of a picture `[rows, width]`; none without a table. `merge`
+    /// is the number of patches of a square's side.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pass`] if the picture has more patches on a side than the table.
+    pub(super) fn add_to(
+        &self,
+        out: &mut Vec<f32>,
+        grid: [u32; 2],
+        merge: u32,
+    ) -> Result<(), Error> {
+        let (width, side) = (self.width, self.side);
         let [rows, columns] = grid.map(|side| side as usize);
-        let places = patches(grid, self.merge).map(|of| of.map(|at| at as usize));
-        match self.of.places {
+        let places = patches(grid, merge).map(|of| of.map(|at| at as usize));
+        match self.kind {
             Places::None => {}
             Places::Table | Places::Class => {
-                out.extend_from_slice(&table.class);
-                places.for_each(|[y, x]| out.extend_from_slice(table.row(y * columns + x)));
+                out.extend_from_slice(&self.class);
+                places.for_each(|[y, x]| out.extend_from_slice(self.row(y * columns + x)));
             }
             Places::Axes => {
                 if rows.max(columns) > side {
@@ -97,7 +104,7 @@ impl VisionTower {
                     return Err(Error::Pass(format!("{found}, expected at most {side} a side")));
                 }
                 for [y, x] in places {
-                    let both = table.row(x).iter().zip(table.row(side + y));
+                    let both = self.row(x).iter().zip(self.row(side + y));
                     out.extend(both.map(|(column, row)| column + row));
                 }
             }
@@ -108,7 +115,7 @@ impl VisionTower {
                     out.resize(first + width, 0.0);
                     for (row, of_row) in down[y] {
                         for (column, of_column) in across[x] {
-                            let values = table.row(row * side + column);
+                            let values = self.row(row * side + column);
                             let sums = out[first..].iter_mut().zip(values);
                             sums.for_each(|(sum, value)| *sum += of_row * of_column * value);
                         }
