@@ -234,11 +234,12 @@ fn is_attention(plan: &Plan, attention: &Attention) -> bool {
 }
 
 fn is_short_conv(plan: &Plan, conv: &ShortConv) -> bool {
-    let &ShortConv { state, weight, taps } = conv;
+    let &ShortConv { state, weight, bias, taps, activation: _ } = conv;
     let channels = plan.weight(weight).rows;
     let len = taps.saturating_sub(1).saturating_mul(channels);
     taps >= 2
         && is_vectors_of(plan, weight, channels, taps)
+        && bias.is_none_or(|id| is_vector_of(plan, id, channels))
         && plan.states.get(state).is_some_and(|state| state.len == len)
 }
 

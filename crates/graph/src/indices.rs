@@ -34,6 +34,7 @@ impl Op {
             Self::ShortConv(conv) => {
                 visit(Index::State(&mut conv.state));
                 visit(Index::Weight(&mut conv.weight));
+                optional(&mut conv.bias, visit);
             }
             Self::GatedDelta(delta) => {
                 visit(Index::State(&mut delta.state));

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use pelton_graph::GatedDelta;
+use pelton_graph::{Activation, GatedDelta, ShortConv};
 
 use super::activations::{Each, Function};
 use crate::batch::Batch;
@@ -20,9 +20,11 @@ const COLUMNS: usize = 2 * LANES;
 
 /// [`Op::ShortConv`](pelton_graph::Op::ShortConv) of all rows `x` `[rows, channels]`, in place.
 pub(super) struct Convolution<'a> {
-    pub(super) taps: usize,
+    pub(super) conv: &'a ShortConv,
     /// `[channels, taps]`.
     pub(super) weight: &'a [f32],
+    /// `[channels]`.
+    pub(super) bias: Option<&'a [f32]>,
     /// `[slots, taps - 1, channels]`.
     pub(super) states: SharedMut<'a, f32>,
     pub(super) channels: usize,
@@ -40,8 +42,10 @@ impl Convolution<'_> {
 
     /// The convolution of some channels.
     fn columns(&self, isa: Isa, batch: &Batch<'_>, x: SharedMut<'_, f32>, channels: Range<usize>) {
-        let before = self.taps - 1;
-        let weight = &self.weight[channels.start * self.taps..channels.end * self.taps];
+        let &ShortConv { taps, activation, .. } = self.conv;
+        let before = taps - 1;
+        let weight = &self.weight[channels.start * taps..channels.end * taps];
+        let bias = self.bias.map(|bias| &bias[channels.clone()]);
         for (i, row) in batch.rows.iter().enumerate() {
             let first = i * self.channels;
             let place = first + channels.start..first + channels.end;
@@ -56,8 +60,10 @@ impl Convolution<'_> {
             if row.position == 0 {
                 (0..before).for_each(|t| of_state(t).fill(0.0));
             }
-            dispatch(isa, Taps { taps: self.taps, weight, state: &of_state, x });
-            dispatch(isa, Each { function: Function::Activate(pelton_graph::Activation::Silu), x });
+            dispatch(isa, Taps { taps, weight, bias, state: &of_state, x });
+            if activation != Activation::Identity {
+                dispatch(isa, Each { function: Function::Activate(activation), x });
+            }
         }
     }
 }
@@ -66,6 +72,7 @@ impl Convolution<'_> {
 struct Taps<'a, 'b> {
     taps: usize,
     weight: &'a [f32],
+    bias: Option<&'a [f32]>,
     /// A row of the state.
     state: &'a dyn Fn(usize) -> &'b mut [f32],
     x: &'a mut [f32],
@@ -75,13 +82,16 @@ impl Body for Taps<'_, '_> {
     /// The compiler turns the loops into vectors of the instruction set.
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        let Self { taps, weight, state, x } = self;
+        let Self { taps, weight, bias, state, x } = self;
         for (channels, x) in x.chunks_mut(LANES).enumerate() {
             let first = channels * LANES;
             let weight = |i: usize, t: usize| weight[(first + i) * taps + t];
             let (mut sums, mut inputs) = ([0.0; LANES], [0.0; LANES]);
             let len = x.len();
             inputs[..len].copy_from_slice(x);
+            if let Some(bias) = bias {
+                sums[..len].copy_from_slice(&bias[first..first + len]);
+            }
             for t in 0..taps - 1 {
                 let before = &state(t)[first..first + len];
                 for (i, (sum, x)) in sums.iter_mut().zip(before).enumerate() {

@@ -203,12 +203,14 @@ impl Exec {
             Op::ShortConv(conv) => {
                 let weight = weights.vector(conv.weight)?;
                 let states = states.all(conv.state);
-                Convolution { taps: conv.taps, weight, states, channels: out_width }.run(
-                    pool,
-                    isa,
-                    batch,
-                    &mut output(0)[..rows * out_width],
-                );
+                Convolution {
+                    conv,
+                    weight,
+                    bias: weights.optional(conv.bias)?,
+                    states,
+                    channels: out_width,
+                }
+                .run(pool, isa, batch, &mut output(0)[..rows * out_width]);
             }
             Op::GatedDelta(delta) => {
                 let &GatedDelta { state, rate, shift, .. } = delta;

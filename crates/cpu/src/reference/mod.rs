@@ -175,13 +175,14 @@ fn run_step(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Err
         }
         Op::ShortConv(conv) => {
             let weight = weights.vector(conv.weight)?;
+            let bias = weights.optional(conv.bias)?;
             for (row, x) in out_rows().zip(out.chunks_mut(out_width)) {
                 let len = (conv.taps - 1) * out_width;
                 let state = states.slot(conv.state, row.slot, len);
                 if row.position == 0 {
                     state.fill(0.0);
                 }
-                recurrent::short_conv(conv.taps, weight, state, x);
+                recurrent::short_conv(conv, weight, bias, state, x);
             }
         }
         Op::GatedDelta(delta) => {

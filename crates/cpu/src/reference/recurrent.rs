@@ -1,13 +1,19 @@
 //! Layers with a recurrent state: one row of one slot.
 
-use pelton_graph::{Activation, GatedDelta};
+use pelton_graph::{Activation, GatedDelta, ShortConv};
 
 use super::ops::{activate, dot};
 
 /// A causal convolution of `x` `[channels]`, in place. The state `[taps - 1, channels]` has the
 /// inputs of the rows before, the oldest first.
-pub(super) fn short_conv(taps: usize, weight: &[f32], state: &mut [f32], x: &mut [f32]) {
-    let channels = x.len();
+pub(super) fn short_conv(
+    conv: &ShortConv,
+    weight: &[f32],
+    bias: Option<&[f32]>,
+    state: &mut [f32],
+    x: &mut [f32],
+) {
+    let (taps, channels) = (conv.taps, x.len());
     for (c, (x, weight)) in x.iter_mut().zip(weight.chunks(taps)).enumerate() {
         let input = *x;
         let before = (0..taps - 1).map(|t| state[t * channels + c]);
@@ -16,7 +22,8 @@ pub(super) fn short_conv(taps: usize, weight: &[f32], state: &mut [f32], x: &mut
             .zip(weight)
             .map(|(x, &weight)| f64::from(x) * f64::from(weight))
             .sum();
-        *x = activate(Activation::Silu, sum) as f32;
+        let sum = sum + bias.map_or(0.0, |bias| f64::from(bias[c]));
+        *x = activate(conv.activation, sum) as f32;
         for t in 1..taps - 1 {
             state[(t - 1) * channels + c] = state[t * channels + c];
         }

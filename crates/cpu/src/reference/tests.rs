@@ -2,8 +2,8 @@
 //! documentation (random inputs, rounded to two digits).
 
 use pelton_graph::{
-    Attention, Cache, ExpertGroups, GatedDelta, KvType, Mask, Place, Route, Scores, Values,
-    WeightId,
+    Activation, Attention, Cache, ExpertGroups, GatedDelta, KvType, Mask, Place, Route, Scores,
+    ShortConv, Values, WeightId,
 };
 
 use super::attend::attend;
@@ -85,11 +85,12 @@ fn gated_delta_of_three_rows() {
 #[test]
 fn short_conv_of_four_rows() {
     let weight = [1.0, 10.0, 100.0, -1.0, 0.5, 2.0];
-    let mut state = [0.0; 4];
+    let (activation, mut state) = (Activation::Silu, [0.0; 4]);
+    let conv = ShortConv { state: 0, weight: WeightId(0), bias: None, taps: 3, activation };
     let sums = [[100.0, 2.0], [210.0, 4.5], [321.0, 6.0], [432.0, 7.5]];
     for (row, sums) in (1..).zip(sums) {
         let mut x = [row as f32; 2];
-        short_conv(3, &weight, &mut state, &mut x);
+        short_conv(&conv, &weight, Some(&[0.0, 0.0]), &mut state, &mut x);
         assert_close(&x, &sums.map(|sum: f64| sum / (1.0 + (-sum).exp())), "row");
     }
     assert_eq!(state, [3.0, 3.0, 4.0, 4.0]);

@@ -221,12 +221,13 @@ fn texts_on_the_cpu() {
 }
 
 /// Models that a software driver runs within the time of a test: a window with soft caps, recurrent
-/// states with experts, latent attention, sinks with experts, chunked attention, shared caches, and
+/// states with experts, short convolutions with experts, latent attention, sinks with experts, chunked attention, shared caches, and
 /// weights in blocks.
 #[cfg(feature = "gpu")]
-const ON_A_GPU: [&str; 7] = [
+const ON_A_GPU: [&str; 8] = [
     "gemma2",
     "qwen3-next",
+    "lfm2-moe",
     "deepseek-v2-lite",
     "gpt-oss",
     "llama4",

@@ -1,7 +1,7 @@
 //! Layers with a recurrent state: short convolutions, and linear attention.
 
 use minijinja::{Value, context};
-use pelton_graph::{Error, GatedDelta as GatedDeltaOp};
+use pelton_graph::{Activation, Error, GatedDelta as GatedDeltaOp};
 
 use crate::{
     device::{Capabilities, KernelSource},
@@ -15,6 +15,10 @@ pub(crate) struct ShortConv {
     pub(crate) channels: usize,
     /// Taps, at least 2.
     pub(crate) taps: usize,
+    /// Whether a summand of each channel is bound.
+    pub(crate) has_bias: bool,
+    /// The function of each sum.
+    pub(crate) activation: Activation,
 }
 
 impl ShortConv {
@@ -30,8 +34,12 @@ impl ShortConv {
     pub(crate) fn source(&self) -> Result<KernelSource, Error> {
         /// Rows whose inputs are loaded at once.
         const AHEAD: usize = 8;
-        let &Self { channels, taps } = self;
-        template::render("short_conv.wgsl", context! { channels, taps, ahead => AHEAD })
+        let &Self { channels, taps, has_bias, activation } = self;
+        let activation = activation.name();
+        template::render(
+            "short_conv.wgsl",
+            context! { channels, taps, has_bias, activation, element => "f32", ahead => AHEAD },
+        )
     }
 }
 
@@ -138,8 +146,10 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     use pelton_graph::WeightId;
 
     let mut all = Vec::new();
-    for (channels, taps) in [(33, 2), (8192, 4)] {
-        let conv = ShortConv { channels, taps };
+    for (channels, taps, has_bias, activation) in
+        [(33, 2, true, Activation::Silu), (8192, 4, false, Activation::Identity)]
+    {
+        let conv = ShortConv { channels, taps, has_bias, activation };
         all.push((format!("{conv:?}"), conv.source().unwrap()));
     }
     for (key_heads, value_heads, key_dim, value_dim, grouped) in

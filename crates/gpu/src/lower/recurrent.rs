@@ -20,12 +20,16 @@ impl<'a> Lowering<'a> {
         channels: usize,
         x: &wgpu::Buffer,
     ) -> Result<Dispatch, Error> {
-        let conv = ShortConv { channels, taps: op.taps };
-        let weight = self.loaded.weights.vector(op.weight)?;
+        let &ShortConvOp { state, weight, bias, taps, activation } = op;
+        let conv = ShortConv { channels, taps, has_bias: bias.is_some(), activation };
+        let weight = self.loaded.weights.vector(weight)?;
         let mut buffers = self.sequences();
         buffers.add("x", x);
-        buffers.add("states", &self.loaded.states[op.state]);
+        buffers.add("states", &self.loaded.states[state]);
         buffers.add("weight", weight);
+        if let Some(bias) = bias {
+            buffers.add("bias", self.loaded.weights.vector(bias)?);
+        }
         let grid = Grid::Sequences { x: conv.groups(), y: 1 };
         let source = conv.source()?;
         self.call("short_conv", &source, &buffers, grid)

@@ -142,10 +142,12 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
             };
             experts(gate) && experts(up) && shape(gate) == shape(up)
         }
-        Op::ShortConv(ShortConv { state, weight, taps }) => {
+        Op::ShortConv(ShortConv { state, weight, bias, taps, activation: _ }) => {
             let weight = plan.weight(*weight);
             let len = plan.states.get(*state).map(|state| state.len * taps);
-            (2..=ShortConvKernel::TAPS).contains(taps) && len == Some(weight.len() * (taps - 1))
+            vector(*bias)
+                && (2..=ShortConvKernel::TAPS).contains(taps)
+                && len == Some(weight.len() * (taps - 1))
         }
         Op::GatedDelta(op) => {
             let len = op.value_heads * op.key_dim * op.value_dim;

@@ -54,6 +54,8 @@ pub struct Architecture {
     pub temper: Temper,
     /// The mixers of the layers.
     pub mixer: MixerRule,
+    /// The tensor of the norm after the last layer.
+    pub output_norm: &'static str,
     /// The dense feed-forward network.
     pub ffn: FeedForward,
     /// The mixture of experts of the layers that have a router.
@@ -289,6 +291,8 @@ pub enum MixerRule {
         /// Whether value head `h` reads key head `h % key_heads`: checkpoints have reordered heads.
         tiled: bool,
     },
+    /// Gated short convolutions, and attention on layers with KV heads.
+    ShortConv,
 }
 
 /// The dense feed-forward network.
@@ -393,6 +397,7 @@ impl Architecture {
         scale: AttentionScale::HeadDim,
         temper: Temper::None,
         mixer: MixerRule::Attention,
+        output_norm: "output_norm",
         ffn: FeedForward::Gated(Activation::Silu),
         moe: None,
         multipliers: Multipliers::None,

@@ -37,6 +37,7 @@ mod hunyuan;
 mod hy_v3;
 mod internlm2;
 mod jais2;
+mod lfm2;
 mod llama;
 mod llama4;
 mod mellum;
@@ -148,5 +149,7 @@ pub const fn architectures() -> &'static [Architecture] {
         orion::ORION,
         xverse::XVERSE,
         eurobert::EUROBERT,
+        lfm2::LFM2,
+        lfm2::LFM2MOE,
     ]
 }

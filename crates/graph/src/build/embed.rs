@@ -33,8 +33,9 @@ impl Builder<'_> {
             let table = self.tensors.matrix("position_embd.weight", self.sizes.context, hidden)?;
             self.in_place(Op::AddTable { table, row: TableRow::Position }, x);
         }
-        if self.tensors.has("token_embd_norm.weight") {
-            let norm = self.norm("token_embd_norm", hidden)?;
+        let norm = "token_embd_norm";
+        if self.arch.output_norm != norm && self.tensors.has(&format!("{norm}.weight")) {
+            let norm = self.norm(norm, hidden)?;
             self.in_place(Op::HeadNorm { norm, heads: 1 }, x);
         }
         if self.arch.gemma_extras {

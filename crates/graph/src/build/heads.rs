@@ -35,7 +35,7 @@ impl Heads {
         let kv = kv.unwrap_or_else(|| query.clone());
         let full = match mixer {
             MixerRule::Latent => [0, 0],
-            MixerRule::Attention | MixerRule::Delta { .. } => {
+            MixerRule::Attention | MixerRule::Delta { .. } | MixerRule::ShortConv => {
                 full_dims(keys, sizes.hidden, &query)?
             }
         };

@@ -113,6 +113,7 @@ impl Builder<'_> {
             Mixer::Attention(shape) => self.attention(shape, n),
             Mixer::Latent(shape) => self.latent(shape, n),
             Mixer::Delta(shape) => self.delta(shape, n),
+            Mixer::ShortConv(shape) => self.gated_conv(shape, n),
         }
     }
 

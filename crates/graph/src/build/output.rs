@@ -46,12 +46,12 @@ impl Builder<'_> {
         let hidden = self.sizes.hidden;
         if keeps_hidden {
             // apart from the norm of selected rows, whose bits do not depend on it
-            let buffer = self.normed("output_norm", x, "hidden")?;
+            let buffer = self.normed(self.arch.output_norm, x, "hidden")?;
             self.plan.exit = vec![buffer];
         }
         let last = self.selected("last", hidden);
         self.step(Op::Select, &[x], &[last]);
-        let norm = self.norm("output_norm", hidden)?;
+        let norm = self.norm(self.arch.output_norm, hidden)?;
         let last_n = self.selected("last_n", hidden);
         self.step(Op::Norm(norm), &[last], &[last_n]);
         let linear = match self.plan.shape.tied {
@@ -107,8 +107,8 @@ impl Builder<'_> {
             }
         }
         let mut x = self.stream();
-        if self.tensors.has("output_norm.weight") {
-            x = self.normed("output_norm", x, "n")?;
+        if self.tensors.has(&format!("{}.weight", self.arch.output_norm)) {
+            x = self.normed(self.arch.output_norm, x, "n")?;
         }
         let pooled = self.pool(pooling, x)?;
         self.plan.logits = match pooling {

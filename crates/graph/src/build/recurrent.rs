@@ -1,8 +1,8 @@
 //! Layers with a recurrent state.
 
 use super::builder::Builder;
-use super::shapes::DeltaShape;
-use crate::{Activation, BufferId, Error, GatedDelta, Gating, Norm, NormKind, Op, ShortConv};
+use super::shapes::{ConvShape, DeltaShape};
+use crate::{Activation, BufferId, Error, GatedDelta, Gating, Norm, NormKind, Op, Part, ShortConv};
 
 /// The epsilon of the norms of queries and keys, which no key tells; transformers has it in code.
 const QK_EPS: f32 = 1e-6;
@@ -18,7 +18,14 @@ impl Builder<'_> {
 
         let name = self.name("ssm_conv1d.weight");
         let weight = self.tensors.matrix(&name, channels, taps)?;
-        self.in_place(Op::ShortConv(ShortConv { state: shape.conv_state, weight, taps }), qkv);
+        let conv = ShortConv {
+            state: shape.conv_state,
+            weight,
+            bias: None,
+            taps,
+            activation: Activation::Silu,
+        };
+        self.in_place(Op::ShortConv(conv), qkv);
         let [q, k, v] = [
             self.buffer("q_delta", keys),
             self.buffer("k_delta", keys),
@@ -69,5 +76,44 @@ impl Builder<'_> {
             self.copy([both, to], [key_heads, group], [offset, 2 * group], [0, group]);
         }
         Ok([beta, alpha])
+    }
+
+    /// A gated short convolution over `n`, up to the output linear: with rows `b`, `c` and `x` of
+    /// one linear, `c · conv(b · x)` (LFM2, arXiv 2511.23404).
+    pub(super) fn gated_conv(&mut self, shape: &ConvShape, n: BufferId) -> Result<BufferId, Error> {
+        let hidden = self.sizes.hidden;
+        let b = self.rows_of("shortconv.in_proj", n, "b_conv", [0, hidden, 3 * hidden])?;
+        let c = self.rows_of("shortconv.in_proj", n, "c_conv", [hidden, hidden, 3 * hidden])?;
+        let x = self.rows_of("shortconv.in_proj", n, "x_conv", [2 * hidden, hidden, 3 * hidden])?;
+        let product = Op::Glu(Gating::Product(Activation::Identity));
+        self.step(product.clone(), &[b, x], &[x]);
+        let weight = self.name("shortconv.conv.weight");
+        let bias = self.name("shortconv.conv.bias");
+        let conv = ShortConv {
+            state: shape.state,
+            weight: self.tensors.matrix(&weight, hidden, shape.taps)?,
+            bias: self.tensors.optional_vector(&bias, hidden)?,
+            taps: shape.taps,
+            activation: Activation::Identity,
+        };
+        self.in_place(Op::ShortConv(conv), x);
+        self.step(product, &[c, x], &[x]);
+        self.linear("shortconv.out_proj", x, "o", hidden)
+    }
+
+    /// The linear of `rows` rows from `first` on of the tensor `part`, which has `of`.
+    fn rows_of(
+        &mut self,
+        part: &str,
+        n: BufferId,
+        name: &'static str,
+        [first, rows, of]: [usize; 3],
+    ) -> Result<BufferId, Error> {
+        let tensor = self.name(part);
+        let width = self.width(n);
+        let linear = self.tensors.linear_part(&tensor, Part { first, of }, rows, width)?;
+        let y = self.buffer(name, rows);
+        self.linear_step(&tensor, linear, n, y)?;
+        Ok(y)
     }
 }

@@ -43,6 +43,7 @@ pub(super) enum Mixer {
     Attention(AttentionShape),
     Latent(LatentShape),
     Delta(DeltaShape),
+    ShortConv(ConvShape),
 }
 
 /// Attention.
@@ -86,6 +87,12 @@ pub(super) struct DeltaShape {
     pub(super) taps: usize,
     pub(super) grouped: bool,
     pub(super) conv_state: usize,
+    pub(super) state: usize,
+}
+
+/// A gated short convolution.
+pub(super) struct ConvShape {
+    pub(super) taps: usize,
     pub(super) state: usize,
 }
 
@@ -148,6 +155,7 @@ impl Shapes {
                 MixerRule::Delta { tiled } if recurrent[layer] && !is_head => {
                     reader.delta(tiled)?
                 }
+                MixerRule::ShortConv if recurrent[layer] => reader.short_conv()?,
                 MixerRule::Latent => reader.latent(layer)?,
                 _ => reader.attention(layer, is_head || layer + shared < sizes.layers)?,
             };
@@ -365,11 +373,7 @@ impl Reader<'_, '_> {
             let expected = format!("a multiple of the {value_heads} value heads");
             return Err(keys.invalid("ssm.inner_size", values_width, expected).into());
         }
-        let taps = keys.size("ssm.conv_kernel", MAX_DIM)?;
-        if taps < 2 {
-            let expected = format!("2 to {MAX_DIM}");
-            return Err(keys.invalid("ssm.conv_kernel", taps, expected).into());
-        }
+        let taps = self.taps("ssm.conv_kernel")?;
         let mut shape = DeltaShape {
             key_heads,
             value_heads,
@@ -383,6 +387,21 @@ impl Reader<'_, '_> {
         shape.conv_state = self.shapes.state((taps - 1) * shape.channels());
         shape.state = self.shapes.state(shape.values_width() * shape.key_dim);
         Ok(Mixer::Delta(shape))
+    }
+
+    fn short_conv(&mut self) -> Result<Mixer, Error> {
+        let taps = self.taps("shortconv.l_cache")?;
+        let state = self.shapes.state((taps - 1) * self.sizes.hidden);
+        Ok(Mixer::ShortConv(ConvShape { taps, state }))
+    }
+
+    /// The taps of a convolution.
+    fn taps(&self, name: &str) -> Result<usize, Error> {
+        let taps = self.keys.size(name, MAX_DIM)?;
+        if taps < 2 {
+            return Err(self.keys.invalid(name, taps, format!("2 to {MAX_DIM}")).into());
+        }
+        Ok(taps)
     }
 }
 
@@ -418,8 +437,15 @@ fn recurrent_layers(
     keys: &Keys<'_>,
     sizes: &Sizes,
 ) -> Result<Vec<bool>, Error> {
-    if let MixerRule::Attention | MixerRule::Latent = arch.mixer {
-        return Ok(vec![false; sizes.all_layers]);
+    match arch.mixer {
+        MixerRule::Attention | MixerRule::Latent => return Ok(vec![false; sizes.all_layers]),
+        MixerRule::ShortConv => {
+            let kv = keys.opt_sizes("attention.head_count_kv", sizes.all_layers, MAX_SIZE)?;
+            return Ok((0..sizes.all_layers)
+                .map(|layer| kv.as_ref().is_some_and(|kv| kv[layer] == 0))
+                .collect());
+        }
+        MixerRule::Delta { .. } => {}
     }
     if let Some(flags) = keys.opt_flags("attention.recurrent_layers", sizes.all_layers)? {
         return Ok(flags);

@@ -66,6 +66,15 @@ impl<'a> Tensors<'a> {
         self.weight(name, WeightKind::Vector, 1, len, None)
     }
 
+    /// The vector, if the file has it.
+    pub(super) fn optional_vector(
+        &mut self,
+        name: &str,
+        len: usize,
+    ) -> Result<Option<WeightId>, Error> {
+        self.has(name).then(|| self.vector(name, len)).transpose()
+    }
+
     /// Vectors `[heads, dim]`, one for each head.
     pub(super) fn head_vectors(
         &mut self,
@@ -104,8 +113,7 @@ impl<'a> Tensors<'a> {
         row_len: usize,
     ) -> Result<Linear, Error> {
         let weight = self.matrix(&format!("{name}.weight"), rows, row_len)?;
-        let bias_name = format!("{name}.bias");
-        let bias = self.has(&bias_name).then(|| self.vector(&bias_name, rows)).transpose()?;
+        let bias = self.optional_vector(&format!("{name}.bias"), rows)?;
         Ok(Linear { weight, bias })
     }
 
@@ -139,8 +147,7 @@ impl<'a> Tensors<'a> {
         eps: f32,
     ) -> Result<Norm, Error> {
         let weight = Some(self.vector(&format!("{name}.weight"), len)?);
-        let bias_name = format!("{name}.bias");
-        let bias = self.has(&bias_name).then(|| self.vector(&bias_name, len)).transpose()?;
+        let bias = self.optional_vector(&format!("{name}.bias"), len)?;
         Ok(Norm { kind, weight, bias, eps })
     }
 

@@ -1,6 +1,6 @@
 //! Layers with a recurrent state.
 
-use crate::WeightId;
+use crate::{Activation, WeightId};
 
 /// A linear attention with a recurrent state (gated delta rule, arXiv 2412.06464).
 ///
@@ -29,9 +29,10 @@ pub struct GatedDelta {
     pub shift: WeightId,
 }
 
-/// A causal convolution of each channel over the rows of a sequence, then SiLU.
+/// A causal convolution of each channel over the rows of a sequence, then a function.
 ///
-/// `y[p][c] = silu(Σ_t weight[c][t] · x[p − taps + 1 + t][c])` with zeros before position 0.
+/// `y[p][c] = f(Σ_t weight[c][t] · x[p − taps + 1 + t][c] + bias[c])` with zeros before position 0.
+/// The function `f` is the activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShortConv {
     /// The index of its state `[taps − 1, channels]`, the newest inputs, in
@@ -39,6 +40,10 @@ pub struct ShortConv {
     pub state: usize,
     /// The factors `[channels, taps]`.
     pub weight: WeightId,
+    /// The summands `[channels]`; `None` for 0.
+    pub bias: Option<WeightId>,
     /// Taps, at least 2.
     pub taps: usize,
+    /// The function of each sum.
+    pub activation: Activation,
 }

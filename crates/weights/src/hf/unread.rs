@@ -181,6 +181,7 @@ const SHOWN: &[(&str, &str, &str, &[&str])] = &[
     ("command-r", "use_qk_norm", "true", QK_NORMS),
     ("glm4moe", "use_qk_norm", "true", QK_NORMS),
     ("falcon", "num_ln_in_parallel_attn", "2", &["attn_norm_2.weight"]),
+    ("", "conv_bias", "true", &["shortconv.in_proj.bias"]),
     ("gemma4", "enable_moe_block", "true", &["ffn_gate_inp.weight"]),
     ("stablelm", "use_parallel_residual", "false", &["ffn_norm.weight"]),
 ];

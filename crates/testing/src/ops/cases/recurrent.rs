@@ -1,6 +1,6 @@
 //! Convolutions and linear attention.
 
-use pelton_graph::{GatedDelta, NormKind, Op, ShortConv};
+use pelton_graph::{Activation, GatedDelta, NormKind, Op, ShortConv};
 use pelton_quant::DType;
 
 use crate::ops::builder::Builder;
@@ -8,13 +8,19 @@ use crate::ops::case::{Case, WIDTHS, case};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for (width, taps) in WIDTHS.into_iter().zip([4, 2, 3, 4, 7]) {
+    let (silu, identity) = (Activation::Silu, Activation::Identity);
+    let kinds = [(4, silu), (2, identity), (3, identity), (4, silu), (7, silu)];
+    for (i, (width, (taps, activation))) in WIDTHS.into_iter().zip(kinds).enumerate() {
         let mut b = Builder::new(width);
         let x = b.embed(DType::F32, width);
         let state = b.state((taps - 1) * width);
         let weight = b.table(DType::F32, taps, width);
-        b.step(Op::ShortConv(ShortConv { state, weight, taps }), &[x], &[x]);
-        cases.push(case(format!("short_conv {width}, {taps} taps"), b, x, &[]));
+        let bias = (i % 2 == 1).then(|| b.vector(width, 0.1, 0.5));
+        let conv = ShortConv { state, weight, bias, taps, activation };
+        b.step(Op::ShortConv(conv), &[x], &[x]);
+        let has_bias = bias.is_some();
+        let name = format!("short_conv {width}, {taps} taps, {activation:?}, bias {has_bias}");
+        cases.push(case(name, b, x, &[]));
     }
     for (heads, dims, grouped) in [
         ([1, 1], [6, 6], false),

@@ -10,6 +10,7 @@ mod hybrid;
 mod llama;
 mod older;
 mod recent;
+mod states;
 mod various;
 
 use super::config::Stated;
@@ -30,6 +31,7 @@ const ALL: &[&[Family]] = &[
     // after the family of its models with experts, one of whose classes has both
     granite::FAMILIES,
     hybrid::FAMILIES,
+    states::FAMILIES,
     encoders::FAMILIES,
 ];
 
