@@ -54,6 +54,7 @@ const SHOWN: &[&str] = &[
     "moe_layers",
     "moe_num_shared_experts",
     "n_shared_experts",
+    "num_dense_layers",
     "num_ln_in_parallel_attn",
     "num_mtp_layers",
     "num_nextn_predict_layers",
