@@ -220,9 +220,9 @@ fn texts_on_the_cpu() {
     });
 }
 
-/// Models that a software driver runs within the time of a test: a window with soft caps, recurrent
-/// states with experts, short convolutions with experts, latent attention, sinks with experts, chunked attention, shared caches, and
-/// weights in blocks.
+/// Models that a software driver runs within the time of a test. They have a window with soft caps,
+/// recurrent states with experts, short convolutions, latent attention, sinks with experts, chunked
+/// attention, shared caches, and weights in blocks.
 #[cfg(feature = "gpu")]
 const ON_A_GPU: [&str; 8] = [
     "gemma2",
