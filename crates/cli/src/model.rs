@@ -150,6 +150,8 @@ mod tests {
                 "lora" => "a.gguf=0.5",
                 "effort" => "0.5,ranks=4",
                 "mmproj" => "mmproj.gguf",
+                "override-kv" => "a.b=int:1",
+                "rope-scale" | "rope-freq-base" => "2.5",
                 _ if !argument.get_action().takes_values() => "",
                 _ => of_kind(name),
             };

@@ -7,7 +7,7 @@ use pelton_place::{DeviceShare, Placement};
 use pelton_weights::Checkpoint;
 
 use crate::{
-    Device, Error, LoadOptions, Model, ModelSource, SpeechModel, SpeechOptions,
+    Device, Error, LoadOptions, Model, ModelSource, SpeechModel, SpeechOptions, metadata,
     model::load,
     placement::{Devices, KnownRates, MoreGpus, open, passes},
     sources,
@@ -149,6 +149,7 @@ impl Engine {
     ) -> Result<Model, Error> {
         let source = source.into();
         let (path, checkpoint) = sources::text(&source)?;
+        let checkpoint = metadata::changed(checkpoint, options)?;
         let tower = sources::tower(&source, (&path, &checkpoint), options)?;
         let model = load::load(&self.devices, checkpoint, tower, options)?;
         let device = self.device_of(model.placement());
@@ -168,6 +169,7 @@ impl Engine {
     ) -> Result<Placement, Error> {
         let source = source.into();
         let (path, checkpoint) = sources::text(&source)?;
+        let checkpoint = metadata::changed(checkpoint, options)?;
         let tower = sources::tower(&source, (&path, &checkpoint), options)?;
         load::explain(&self.devices, &checkpoint, tower.as_ref(), options)
     }
@@ -233,6 +235,21 @@ impl Engine {
                 shares.iter().rev().map(share).collect::<Vec<_>>().join(", ").into()
             }
         }
+    }
+
+    /// A checkpoint with the metadata that a load has in place of its own, as
+    /// [`outline`](Self::outline) expects it. It needs the feature `unstable`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RopeScaling`] if an extension of the context cannot be.
+    #[cfg(feature = "unstable")]
+    pub fn changed(
+        &self,
+        checkpoint: Checkpoint,
+        options: &LoadOptions,
+    ) -> Result<Checkpoint, Error> {
+        metadata::changed(checkpoint, options)
     }
 
     /// The plan and the sizes that a checkpoint would be loaded with, and its vision tower. It

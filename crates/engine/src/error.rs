@@ -75,6 +75,15 @@ pub enum Error {
         most: usize,
     },
 
+    /// The context cannot be extended in this way.
+    #[error("rope_scaling {scaling} cannot be: {fault}")]
+    RopeScaling {
+        /// The way.
+        scaling: &'static str,
+        /// The reason.
+        fault: &'static str,
+    },
+
     /// A picture should have more rows at least than it may have.
     #[error(
         "picture_tokens_min is {least}, expected at most {most}, the tokens that a picture may become"

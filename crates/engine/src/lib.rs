@@ -58,6 +58,7 @@ mod engine;
 mod error;
 mod files;
 mod kv;
+mod metadata;
 mod model;
 mod placement;
 mod results;
@@ -71,9 +72,10 @@ pub use api::{
     AsyncTokenStream, CacheEvent, CachedPage, Client, DraftSource, EffortLevel, EffortOptions,
     EffortTables, EffortUse, EmbedOptions, Embedding, Event, FinishReason, GenerateOptions,
     HostLayers, KvMemory, LoadGroup, LoadKind, LoadOption, LoadOptions, LoadProgress, LogitBias,
-    LogitRows, Lora, LoraChoice, ModelSource, PageCounts, PlacementOptions, Pooling, Prompt,
-    PromptImage, PromptToken, RequestHandle, RerankOptions, RerankQuery, Score, Speculation,
-    SpeculationStats, Stats, Status, Token, TokenLogprob, TokenStream, Trigger,
+    LogitRows, Lora, LoraChoice, MetadataChange, ModelSource, PageCounts, PlacementOptions,
+    Pooling, Prompt, PromptImage, PromptToken, RequestHandle, RerankOptions, RerankQuery,
+    RopeOptions, RopeScaling, Score, Speculation, SpeculationStats, Stats, Status, Token,
+    TokenLogprob, TokenStream, Trigger,
 };
 pub use device::Device;
 pub use engine::{Engine, EngineBuilder};

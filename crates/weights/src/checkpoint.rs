@@ -13,7 +13,7 @@ use pelton_quant::DType;
 use crate::gguf::{Shard, Split, TensorEntry, shard_path, stacked};
 use crate::map::{MappedFiles, OpenFiles, is_missing};
 use crate::metadata::Entries;
-use crate::{Error, Metadata, Problem, folder, ggml, hf, whisper};
+use crate::{Error, Metadata, Problem, Value, folder, ggml, hf, whisper};
 
 /// The kind of file that a [`Checkpoint`] was read from.
 ///
@@ -248,6 +248,15 @@ impl Checkpoint {
             }
         }
         Ok(self)
+    }
+
+    /// Adds values to the metadata, each in place of the key's own if the file has the key.
+    #[must_use]
+    pub fn with_metadata(mut self, values: impl IntoIterator<Item = (String, Value)>) -> Self {
+        for (key, value) in values {
+            self.metadata.replace(&key, value);
+        }
+        self
     }
 
     /// The kind of file that the model was read from.

@@ -23,6 +23,14 @@ impl Entries {
         true
     }
 
+    /// Adds a value, or puts it in the place of the key's own.
+    pub(crate) fn replace(&mut self, key: &str, value: Value) {
+        match self.index.get(key).and_then(|&position| self.in_order.get_mut(position)) {
+            Some((_, own)) => *own = value,
+            None => _ = self.insert(key, value),
+        }
+    }
+
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         let &position = self.index.get(key)?;
         Some(&self.in_order.get(position)?.1)
@@ -51,6 +59,10 @@ impl Metadata {
 
     pub(crate) fn file(&self) -> &str {
         &self.file
+    }
+
+    pub(crate) fn replace(&mut self, key: &str, value: Value) {
+        self.entries.replace(key, value);
     }
 
     /// The value of a key, of any type.

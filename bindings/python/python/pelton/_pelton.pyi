@@ -38,6 +38,11 @@ class _LoadOptions(TypedDict, total=False):
     mmproj: _Path | None
     picture_tokens: int | None
     picture_tokens_min: int | None
+    override_kv: Sequence[str] | None
+    rope_scaling: Literal["none", "linear", "yarn"] | None
+    rope_scale: float | None
+    yarn_orig_ctx: int | None
+    rope_freq_base: float | None
     # devices
     gpu_layers: int | None
     host_experts: int | Literal["auto"] | None

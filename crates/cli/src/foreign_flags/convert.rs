@@ -493,14 +493,6 @@ pub(super) fn pooling(value: &str, own: &'static str) -> Became {
     }
 }
 
-/// A number of YaRN that turns it off, or leaves it as the model's file has it.
-pub(super) fn unscaled(value: &str, _: &'static str) -> Became {
-    match value.parse::<f64>() {
-        Ok(number) if number <= 0.0 => none(),
-        _ => hint("the model's file says how positions are scaled, and no option changes that"),
-    }
-}
-
 /// Origins of pages: with commas between them, or a list in JSON; `localhost` alone is always let
 /// in.
 pub(super) fn origins(value: &str, own: &'static str) -> Became {

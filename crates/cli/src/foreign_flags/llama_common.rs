@@ -1,7 +1,7 @@
 //! The options that llama.cpp's programs have in common: the model, its memory and its devices.
 
 use super::{
-    convert,
+    convert, rotations,
     table::{
         Fate, Peer, Row,
         Takes::{Nothing, Switch, Two, Value},
@@ -12,7 +12,6 @@ use super::{
 const ITSELF: &str = "Pelton chooses it by itself";
 const CORES: &str = "the system gives threads their cores; `taskset` changes that";
 const DRAFTS: &str = "Pelton measures how many tokens a draft has";
-const ROPE: &str = "the model's file says how positions are scaled, and no option changes that";
 const LOGS: &str = "the environment variable RUST_LOG chooses log lines";
 const SOUNDS: &str = "chats take text and pictures; `pelton transcribe` takes audio";
 const MMPROJ: &str = "an mmproj file in the folder of the model is loaded with it";
@@ -63,15 +62,15 @@ pub(super) const ROWS: &[Row] = &[
     noted_flag("--perf --no-perf", "times are always measured").env("LLAMA_ARG_PERF"),
     noted_flag("--no-escape", "texts are taken as they are"),
     refused_flag("-e --escape", "$'…' of the shell writes line breaks into a text"),
-    refused("--rope-scaling", ROPE).env("LLAMA_ARG_ROPE_SCALING_TYPE"),
-    refused("--rope-scale", ROPE).env("LLAMA_ARG_ROPE_SCALE"),
-    refused("--rope-freq-base", ROPE).env("LLAMA_ARG_ROPE_FREQ_BASE"),
-    refused("--rope-freq-scale", ROPE).env("LLAMA_ARG_ROPE_FREQ_SCALE"),
-    by("--yarn-orig-ctx", convert::unscaled, "").env("LLAMA_ARG_YARN_ORIG_CTX"),
-    by("--yarn-ext-factor", convert::unscaled, "").env("LLAMA_ARG_YARN_EXT_FACTOR"),
-    by("--yarn-attn-factor", convert::unscaled, "").env("LLAMA_ARG_YARN_ATTN_FACTOR"),
-    by("--yarn-beta-slow", convert::unscaled, "").env("LLAMA_ARG_YARN_BETA_SLOW"),
-    by("--yarn-beta-fast", convert::unscaled, "").env("LLAMA_ARG_YARN_BETA_FAST"),
+    is("--rope-scaling", "--rope-scaling").env("LLAMA_ARG_ROPE_SCALING_TYPE"),
+    by("--rope-scale", rotations::stated, "--rope-scale").env("LLAMA_ARG_ROPE_SCALE"),
+    by("--rope-freq-base", rotations::stated, "--rope-freq-base").env("LLAMA_ARG_ROPE_FREQ_BASE"),
+    by("--rope-freq-scale", rotations::inverse, "--rope-scale").env("LLAMA_ARG_ROPE_FREQ_SCALE"),
+    by("--yarn-orig-ctx", rotations::stated, "--yarn-orig-ctx").env("LLAMA_ARG_YARN_ORIG_CTX"),
+    by("--yarn-ext-factor", rotations::whole, "").env("LLAMA_ARG_YARN_EXT_FACTOR"),
+    by("--yarn-attn-factor", rotations::attention_factor, "").env("LLAMA_ARG_YARN_ATTN_FACTOR"),
+    by("--yarn-beta-slow", rotations::beta_slow, "").env("LLAMA_ARG_YARN_BETA_SLOW"),
+    by("--yarn-beta-fast", rotations::beta_fast, "").env("LLAMA_ARG_YARN_BETA_FAST"),
     noted_flag(
         "-kvo --kv-offload -nkvo --no-kv-offload",
         "keys and values are where their layers are",
@@ -116,7 +115,7 @@ pub(super) const ROWS: &[Row] = &[
     noted("-fitc --fit-ctx", "--context sets the context, and layers are placed for it")
         .env("LLAMA_ARG_FIT_CTX"),
     noted_flag("--check-tensors", "a file is checked when it is read"),
-    refused("--override-kv", "`pelton inspect MODEL` shows the metadata, which no option changes"),
+    by("--override-kv", rotations::change, "--override-kv"),
     noted_flag("--op-offload --no-op-offload", ITSELF),
     by("--lora", convert::commas, "--lora"),
     by("--lora-scaled", convert::scaled, "--lora"),

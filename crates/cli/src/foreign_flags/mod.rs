@@ -19,6 +19,7 @@ mod problem;
 mod programs;
 mod refuse;
 mod rewrite;
+mod rotations;
 mod speech;
 mod table;
 mod together;

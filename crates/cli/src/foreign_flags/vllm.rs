@@ -1,7 +1,7 @@
 //! The options of `vllm serve`, for `pelton serve`.
 
 use super::{
-    convert,
+    convert, rotations,
     table::{
         Fate, Peer, Row, Takes, Takes::Switch, by, flag, is, noted, noted_flag, refused,
         refused_flag,
@@ -82,14 +82,8 @@ const ENGINE: &[Row] = &[
     refused_flag("--enable-prompt-embeds", "a prompt is a text or token ids"),
     refused("--allowed-local-media-path", PICTURES),
     is("--allowed-media-domains", "--media-hosts"),
-    refused(
-        "--rope-scaling",
-        "the model's file says how positions are scaled, and no option changes that",
-    ),
-    refused(
-        "--rope-theta",
-        "the model's file says how positions are scaled, and no option changes that",
-    ),
+    by("--rope-scaling", rotations::of_config, ""),
+    is("--rope-theta", "--rope-freq-base"),
     by("--hf-overrides", overrides, ""),
     noted("--generation-config", "the defaults of sampling are those of the model's files"),
     by("--override-generation-config", generation, ""),
@@ -296,9 +290,19 @@ fn is_empty_object(value: &str) -> bool {
 
 /// Changes of config.json.
 fn overrides(value: &str, _: &'static str) -> Became {
-    match is_empty_object(value) {
-        true => Noted,
-        false => Refused("config.json is in the model's folder".to_owned()),
+    if is_empty_object(value) {
+        return Noted;
+    }
+    let changes: serde_json::Value = serde_json::from_str(value).unwrap_or_default();
+    let ropes = ["rope_parameters", "rope_scaling"].map(|key| &changes[key]);
+    match ropes.into_iter().find(|rope| rope.is_object()) {
+        Some(rope) if changes.as_object().is_some_and(|all| all.len() == 1) => {
+            rotations::scaling(rope)
+        }
+        _ => Refused(
+            "config.json is in the model's folder, and --override-kv changes values of it"
+                .to_owned(),
+        ),
     }
 }
 

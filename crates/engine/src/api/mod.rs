@@ -23,7 +23,7 @@ pub use generate::{GenerateOptions, LogitBias, LoraChoice, Trigger};
 pub use handle::RequestHandle;
 pub use load_options::{
     DraftSource, HostLayers, KvMemory, LoadGroup, LoadKind, LoadOption, LoadOptions, LoadProgress,
-    Lora, PlacementOptions,
+    Lora, MetadataChange, PlacementOptions, RopeOptions, RopeScaling,
 };
 pub(crate) use load_options::{ProgressCallback, ROWS_MAX, SEQUENCES_MAX};
 pub use prompt::{Prompt, PromptImage};

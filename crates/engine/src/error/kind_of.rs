@@ -45,6 +45,7 @@ impl Error {
             | Self::Picture(_)
             | Self::PictureCount { .. }
             | Self::PictureBounds { .. }
+            | Self::RopeScaling { .. }
             | Self::Transcription(_)
             | Self::Option { .. }
             | Self::Effort { .. }

@@ -28,6 +28,7 @@ mod perplexity;
 mod placement;
 mod prompt_logits;
 mod request;
+mod rope_options;
 mod scheduler;
 mod soak;
 mod speculation;

@@ -70,6 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     options = loader.options(options)?;
     options.context = options.context.or(Some(CONTEXT));
     let tower = TowerOutline::of(model::source(&file), &options)?;
+    let checkpoint = engine.changed(checkpoint, &options)?;
     let outline = engine.outline(&checkpoint, tower.as_ref(), &options)?;
     let context = outline.limits.context;
     let depth = args.depth.unwrap_or(context / 2).min(context - 1);

@@ -5,7 +5,10 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use pelton_graph::KvType;
 use pelton_weights::Quantize;
 
-use super::placement::{HostLayers, PlacementOptions};
+use super::{
+    metadata::{MetadataChange, RopeOptions},
+    placement::{HostLayers, PlacementOptions},
+};
 use crate::api::{
     cache_events::{CacheCallback, CacheEvent},
     effort::EffortOptions,
@@ -72,6 +75,10 @@ pub struct LoadOptions {
     pub loras: Vec<Lora>,
     /// The formats to which matrices of F32, F16 and BF16 are converted; `None` for their own.
     pub quantize: Option<Quantize>,
+    /// Values in place of those of the model's metadata.
+    pub metadata: Vec<MetadataChange>,
+    /// The rotations in place of those of the model's files.
+    pub rope: RopeOptions,
     /// The element type of keys and values.
     pub kv: KvType,
     /// The memory for keys and values.
@@ -168,6 +175,8 @@ impl Default for LoadOptions {
             pooling: None,
             loras: Vec::new(),
             quantize: None,
+            metadata: Vec::new(),
+            rope: RopeOptions::default(),
             kv: KvType::F16,
             kv_memory: KvMemory::Auto,
             placement: PlacementOptions::default(),
@@ -226,6 +235,19 @@ impl LoadOptions {
     /// Sets the formats to which matrices of F32, F16 and BF16 are converted, in memory.
     pub fn quantize(mut self, to: Quantize) -> Self {
         self.quantize = Some(to);
+        self
+    }
+
+    /// Adds a value in place of the model's own, such as `qwen3.context_length=int:131072`: see
+    /// [`MetadataChange`].
+    pub fn metadata(mut self, change: MetadataChange) -> Self {
+        self.metadata.push(change);
+        self
+    }
+
+    /// Sets the rotations in place of those of the model's files.
+    pub fn rope(mut self, rope: RopeOptions) -> Self {
+        self.rope = rope;
         self
     }
 

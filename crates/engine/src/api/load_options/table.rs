@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use pelton_graph::PAGE;
+use pelton_weights::MAX_SIZE;
 
-use super::options::{DraftSource, KvMemory, LoadOptions};
+use super::{
+    metadata::{MetadataChange, RopeScaling},
+    options::{DraftSource, KvMemory, LoadOptions},
+};
 use crate::api::effort::EffortLevel;
 
 /// The most requests of a model that run at the same time.
@@ -73,6 +77,14 @@ pub enum LoadKind {
     Text(&'static str, fn(&mut LoadOptions, &str) -> Result<(), String>),
     /// Any number of texts, each of which adds to the option; what each can be in words.
     List(&'static str, fn(&mut LoadOptions, &str) -> Result<(), String>),
+}
+
+/// The values of a factor in words.
+const POSITIVE: &str = "a number above 0";
+
+fn positive(text: &str) -> Result<f32, String> {
+    let number = text.parse().ok().filter(|number: &f32| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| format!("expected {POSITIVE}"))
 }
 
 /// A row of an option without a flag and a default.
@@ -164,6 +176,50 @@ impl LoadOptions {
              q6_k, q4_k_m, q4_0 or another type of `pelton quantize`",
         )
         .flag(Model, "quantize", "TYPE"),
+        row(
+            "override_kv",
+            List(MetadataChange::EXPECTED, |to, text| {
+                to.metadata.push(text.parse()?);
+                Ok(())
+            }),
+            "Take this value in place of the metadata's: KEY=TYPE:VALUE with the type int, float, bool or str. \
+             A * at the beginning of KEY is the architecture; may be given several times",
+        )
+        .flag(Model, "override-kv", "KEY=TYPE:VALUE"),
+        row(
+            "rope_scaling",
+            Words(&RopeScaling::NAMES, |to, text| {
+                to.rope.scaling = Some(text.parse()?);
+                Ok(())
+            }),
+            "Extend the context by this method in place of the file's, with the factor of --rope-scale: none, \
+             linear or yarn",
+        )
+        .flag(Model, "rope-scaling", "METHOD"),
+        row(
+            "rope_scale",
+            Text(POSITIVE, |to, text| {
+                to.rope.factor = Some(positive(text)?);
+                Ok(())
+            }),
+            "Extend the context by this factor",
+        )
+        .flag(Model, "rope-scale", "FACTOR"),
+        row(
+            "yarn_orig_ctx",
+            Integer(1, MAX_SIZE, |to, tokens| to.rope.original_context = Some(tokens)),
+            "Set the context before the extension by yarn. By default it is the file's",
+        )
+        .flag(Model, "yarn-orig-ctx", "N"),
+        row(
+            "rope_freq_base",
+            Text(POSITIVE, |to, text| {
+                to.rope.base = Some(positive(text)?);
+                Ok(())
+            }),
+            "Set the base of the frequencies of rotations in place of the file's",
+        )
+        .flag(Model, "rope-freq-base", "N"),
         row(
             "kv",
             Words(&["f16", "f32", "q8_0"], |to, text| {

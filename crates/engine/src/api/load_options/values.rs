@@ -261,6 +261,8 @@ mod tests {
                     "split" => ("3,2", "3;2"),
                     "draft" => ("mtp", ""),
                     "mmproj" => ("mmproj.gguf", ""),
+                    "override_kv" => ("a.b=int:1", "a.b=1"),
+                    "rope_scale" | "rope_freq_base" => ("2.5", "-1"),
                     _ => panic!("{name} is new: give it a value here"),
                 },
             };

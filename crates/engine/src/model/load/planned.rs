@@ -8,7 +8,7 @@ use super::{
     draft,
     opened::Opened,
 };
-use crate::{Error, api::LoadOptions, kv, vision::OpenTower};
+use crate::{Error, api::LoadOptions, kv, metadata, vision::OpenTower};
 
 /// A checkpoint with the tensors of its adapters, and the plan over both.
 pub(super) struct Planned {
@@ -47,5 +47,6 @@ pub(super) fn plan_of(
     let plan = value_plans::without_norm(pelton_graph::build_with(checkpoint, &build)?);
     value_plans::refuse_speech(checkpoint, &plan)?;
     value_plans::check_pooling(checkpoint, &plan, options)?;
+    metadata::check(&plan, options)?;
     Ok(plan)
 }
