@@ -122,7 +122,7 @@ impl Format {
         };
         let rule = match calls.body {
             // One pair of brackets is around all calls.
-            Body::Array | Body::Python => {
+            Body::Array { .. } | Body::Python => {
                 let open = calls.open.first().copied().unwrap_or_default();
                 let between = ", ";
                 let close = format!("]{}", calls.close);
@@ -219,18 +219,23 @@ impl Calls {
                 arguments,
                 text(format!("}}{after}{close}")),
             ]),
-            Body::Array => sequence([
-                text(format!("{{\"name\": \"{name}\", \"arguments\": ")),
-                arguments,
-                text(", \"id\": \""),
-                Rule::Alphanumeric(9),
-                text("\"}"),
-            ]),
-            Body::Named { prefix, separator, suffix, .. } => sequence([
-                text(format!("{before}{prefix}{name}{separator}")),
-                arguments,
-                text(format!("{suffix}{close}")),
-            ]),
+            Body::Array { before, between, id } => {
+                let mut rules = vec![text(format!("{before}{name}{between}")), arguments];
+                if id > 0 {
+                    rules.extend([text(", \"id\": \""), Rule::Alphanumeric(id), text("\"")]);
+                }
+                rules.push(text("}"));
+                sequence(rules)
+            }
+            Body::Named { prefix, separator, id, is_numbered, suffix } => {
+                let mut rules = vec![text(format!("{before}{prefix}{name}"))];
+                if let Some(id) = id.filter(|_| is_numbered) {
+                    rules.push(text(id));
+                    rules.push(choice((0..10).map(|number| text(number.to_string())).collect()));
+                }
+                rules.extend([text(separator), arguments, text(format!("{suffix}{close}"))]);
+                sequence(rules)
+            }
             Body::Elements { name_end, parameter, parameter_end, value_end } => {
                 let mut rules = vec![text(format!("{before}{name}{name_end}"))];
                 for (key, schema, required) in tool.parameters()? {

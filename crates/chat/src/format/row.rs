@@ -64,8 +64,16 @@ pub enum Body {
         /// The key of the arguments that the format documents; the parser accepts both.
         arguments: &'static str,
     },
-    /// `[{"name": "f", "arguments": {…}}, …]`.
-    Array,
+    /// `[{"name": "f", "arguments": {…}}, …]`. The texts are those that the format documents; the
+    /// parser accepts other keys and orders, and one object without brackets.
+    Array {
+        /// Before the name of a call.
+        before: &'static str,
+        /// Between the name and the arguments.
+        between: &'static str,
+        /// Letters and digits of an identifier after the arguments; 0 without one.
+        id: usize,
+    },
     /// A name, a separator, and the arguments as a JSON object.
     Named {
         /// Text before the name.
@@ -74,6 +82,8 @@ pub enum Body {
         separator: &'static str,
         /// The text that ends the name and begins an identifier, which `separator` ends.
         id: Option<&'static str>,
+        /// Whether calls must have that: their number.
+        is_numbered: bool,
         /// Text after the arguments.
         suffix: &'static str,
     },

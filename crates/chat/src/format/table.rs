@@ -4,6 +4,10 @@ use super::row::{Body, Calls, Format, Reasoning, Separator};
 
 const THINK: Option<Reasoning> = Some(Reasoning { open: "<think>", close: "</think>" });
 
+/// Objects with the keys `name` and `arguments`, in a list.
+const NAME_AND_ARGUMENTS: Body =
+    Body::Array { before: "{\"name\": \"", between: "\", \"arguments\": ", id: 0 };
+
 /// Text without reasoning and tool calls.
 pub(super) const PLAIN: Format =
     Format { name: "plain", clues: &[], reasoning: None, calls: None, ends: &[] };
@@ -93,6 +97,7 @@ pub const FORMATS: &[Format] = &[
                 prefix: "function<｜tool▁sep｜>",
                 separator: "\n```json\n",
                 id: None,
+                is_numbered: false,
                 suffix: "\n```",
             },
             bare: false,
@@ -112,10 +117,182 @@ pub const FORMATS: &[Format] = &[
             open: &["<｜tool▁call▁begin｜>"],
             close: "<｜tool▁call▁end｜>",
             padding: "",
-            body: Body::Named { prefix: "", separator: "<｜tool▁sep｜>", id: None, suffix: "" },
+            body: Body::Named {
+                prefix: "",
+                separator: "<｜tool▁sep｜>",
+                id: None,
+                is_numbered: false,
+                suffix: "",
+            },
             bare: false,
         }),
         ends: &["<｜end▁of▁sentence｜>"],
+    },
+    // Kimi K2: chat template of moonshotai/Kimi-K2-Thinking.
+    Format {
+        name: "kimi-k2",
+        clues: &[&["<|tool_call_argument_begin|>"], &["<|im_system|>tool_declare<|im_middle|>"]],
+        reasoning: THINK,
+        calls: Some(Calls {
+            sections: &[("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>")],
+            section_each: false,
+            margin: "",
+            between: "",
+            open: &["<|tool_call_begin|>"],
+            close: "<|tool_call_end|>",
+            padding: "",
+            body: Body::Named {
+                prefix: "functions.",
+                separator: "<|tool_call_argument_begin|>",
+                id: Some(":"),
+                is_numbered: true,
+                suffix: "",
+            },
+            bare: false,
+        }),
+        ends: &["<|im_end|>"],
+    },
+    // Seed-OSS: chat template of ByteDance-Seed/Seed-OSS-36B-Instruct.
+    Format {
+        name: "seed-oss",
+        clues: &[&["<seed:tool_call>"]],
+        reasoning: Some(Reasoning { open: "<seed:think>", close: "</seed:think>" }),
+        calls: Some(Calls {
+            sections: &[("<seed:tool_call>", "</seed:tool_call>")],
+            section_each: true,
+            margin: "\n",
+            between: "\n",
+            open: &["<function="],
+            close: "</function>",
+            padding: "",
+            body: Body::Elements {
+                name_end: ">\n",
+                parameter: "<parameter=",
+                parameter_end: Separator::Text(">", ""),
+                value_end: "</parameter>\n",
+            },
+            bare: false,
+        }),
+        ends: &["<seed:eos>"],
+    },
+    // MiniMax M2: chat template of MiniMaxAI/MiniMax-M2.
+    Format {
+        name: "minimax-m2",
+        clues: &[&["<minimax:tool_call>"]],
+        reasoning: THINK,
+        calls: Some(Calls {
+            sections: &[("<minimax:tool_call>", "</minimax:tool_call>")],
+            section_each: false,
+            margin: "\n",
+            between: "\n",
+            open: &["<invoke name=\""],
+            close: "</invoke>",
+            padding: "",
+            body: Body::Elements {
+                name_end: "\">\n",
+                parameter: "<parameter name=\"",
+                parameter_end: Separator::Text("\">", ""),
+                value_end: "</parameter>\n",
+            },
+            bare: false,
+        }),
+        ends: &["[e~["],
+    },
+    // LFM2 and LFM2.5: chat templates of LiquidAI/LFM2-1.2B and LiquidAI/LFM2.5-8B-A1B. Some
+    // templates show calls as JSON, which the parser takes too.
+    Format {
+        name: "lfm2",
+        clues: &[&["<|tool_call_start|>"], &["<|tool_list_start|>"]],
+        reasoning: THINK,
+        calls: Some(Calls {
+            sections: &[],
+            section_each: false,
+            margin: "",
+            between: "",
+            open: &["<|tool_call_start|>"],
+            close: "<|tool_call_end|>",
+            padding: "",
+            body: Body::Python,
+            bare: false,
+        }),
+        ends: &["<|im_end|>"],
+    },
+    // Nemotron Nano 2: chat template of nvidia/NVIDIA-Nemotron-Nano-9B-v2. Nemotron 3 has the form
+    // of Qwen3-Coder.
+    Format {
+        name: "nemotron",
+        clues: &[&["<TOOLCALL>"]],
+        reasoning: THINK,
+        calls: Some(Calls {
+            sections: &[],
+            section_each: false,
+            margin: "",
+            between: "",
+            open: &["<TOOLCALL>"],
+            close: "</TOOLCALL>",
+            padding: "",
+            body: NAME_AND_ARGUMENTS,
+            bare: false,
+        }),
+        ends: &["<SPECIAL_12>"],
+    },
+    // Command R7B and A: chat template of CohereForAI/c4ai-command-r7b-12-2024.
+    Format {
+        name: "command",
+        clues: &[&["<|START_ACTION|>"]],
+        reasoning: Some(Reasoning { open: "<|START_THINKING|>", close: "<|END_THINKING|>" }),
+        calls: Some(Calls {
+            sections: &[],
+            section_each: false,
+            margin: "",
+            between: "",
+            open: &["<|START_ACTION|>"],
+            close: "<|END_ACTION|>",
+            padding: "",
+            body: Body::Array {
+                before: "{\"tool_call_id\": \"0\", \"tool_name\": \"",
+                between: "\", \"parameters\": ",
+                id: 0,
+            },
+            bare: false,
+        }),
+        ends: &["<|END_OF_TURN_TOKEN|>", "<|START_RESPONSE|>", "<|END_RESPONSE|>"],
+    },
+    // Phi-4-mini: chat template of microsoft/Phi-4-mini-instruct.
+    Format {
+        name: "phi4-mini",
+        clues: &[&["<|tool_call|>", "<|/tool_call|>"]],
+        reasoning: None,
+        calls: Some(Calls {
+            sections: &[],
+            section_each: false,
+            margin: "",
+            between: "",
+            open: &["<|tool_call|>"],
+            close: "<|/tool_call|>",
+            padding: "",
+            body: NAME_AND_ARGUMENTS,
+            bare: false,
+        }),
+        ends: &["<|end|>"],
+    },
+    // Granite 3: chat template of ibm-granite/granite-3.3-8b-instruct. Granite 4 has Hermes' form.
+    Format {
+        name: "granite",
+        clues: &[&["<|tool_call|>", "<|start_of_role|>"]],
+        reasoning: THINK,
+        calls: Some(Calls {
+            sections: &[],
+            section_each: false,
+            margin: "",
+            between: "",
+            open: &["<|tool_call|>"],
+            close: "",
+            padding: "",
+            body: NAME_AND_ARGUMENTS,
+            bare: false,
+        }),
+        ends: &["<|end_of_text|>", "<response>", "</response>"],
     },
     // Qwen3-Coder, Qwen3.5 and later: chat template of Qwen/Qwen3-Coder-30B-A3B-Instruct.
     Format {
@@ -203,6 +380,7 @@ pub const FORMATS: &[Format] = &[
                 prefix: "",
                 separator: "[ARGS]",
                 id: Some("[CALL_ID]"),
+                is_numbered: false,
                 suffix: "",
             },
             bare: false,
@@ -222,7 +400,7 @@ pub const FORMATS: &[Format] = &[
             open: &["[TOOL_CALLS]"],
             close: "",
             padding: "",
-            body: Body::Array,
+            body: Body::Array { before: "{\"name\": \"", between: "\", \"arguments\": ", id: 9 },
             bare: false,
         }),
         ends: &["</s>"],

@@ -36,8 +36,8 @@ impl Call {
                 Self::Tagged { ends, object: None, at: 0 }
             }
             Body::Object { .. } => Self::Object(Object::new(close, bare)),
-            Body::Array => Self::Array(Array::default()),
-            Body::Named { prefix, separator, id, suffix } => {
+            Body::Array { .. } => Self::Array(Array::new(close)),
+            Body::Named { prefix, separator, id, suffix, .. } => {
                 Self::Named(Named::new(named::Layout { prefix, separator, id, suffix, close }))
             }
             Body::Elements { name_end, parameter, parameter_end, value_end } => {
@@ -164,10 +164,18 @@ pub(crate) struct Python {
     escaped: bool,
     /// The offset after the closing bracket, once the calls were reported.
     done: Option<usize>,
+    /// The calls as objects, which some models write instead.
+    objects: Option<Array>,
 }
 
 impl Python {
     fn step(&mut self, raw: &str, context: &mut Context<'_>) -> Step {
+        if self.objects.is_none() && begins_with_object(raw) {
+            self.objects = Some(Array::new(self.close));
+        }
+        if let Some(objects) = &mut self.objects {
+            return objects.step(raw, context);
+        }
         if self.done.is_none() {
             if !could_be_list(raw) {
                 return Step::Fail;
@@ -212,6 +220,12 @@ impl Python {
         self.at = raw.len();
         None
     }
+}
+
+/// Whether a text begins with `[{`.
+fn begins_with_object(raw: &str) -> bool {
+    let inner = raw.trim_start().strip_prefix('[');
+    inner.is_some_and(|inner| inner.trim_start().starts_with('{'))
 }
 
 /// Whether a text may begin with `[name(`.

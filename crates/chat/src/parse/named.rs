@@ -77,6 +77,8 @@ impl Named {
                 }
                 Stage::Id { name, at } => {
                     match find(&raw[*at..], &[self.layout.separator], context.end) {
+                        // in one piece as in several
+                        Found::Marker(_, n) if n > NAME => return Step::Fail,
                         Found::Marker(_, n) => {
                             let at = *at + n + self.layout.separator.len();
                             self.stage = Stage::Arguments(Arguments::new(at, name));

@@ -127,7 +127,12 @@ pub(crate) fn call(text: &str, strict: bool) -> Option<(String, Map<String, Valu
     if let Some(Value::Object(function)) = object.shift_remove("function") {
         object = function;
     }
-    let name = object.get("name")?.as_str().filter(|name| is_name(name))?.to_owned();
+    let name = object
+        .get("name")
+        .or_else(|| object.get("tool_name"))?
+        .as_str()
+        .filter(|name| is_name(name))?
+        .to_owned();
     let arguments = match object.get("arguments").or_else(|| object.get("parameters")) {
         Some(Value::Object(arguments)) => arguments.clone(),
         Some(Value::String(text)) => serde_json::from_str(text).ok()?,
@@ -139,7 +144,9 @@ pub(crate) fn call(text: &str, strict: bool) -> Option<(String, Map<String, Valu
 
 /// Whether a call without arguments may have a key: others could be misspelled arguments.
 fn is_known(key: &str) -> bool {
-    ["name", "arguments", "parameters", "type", "id"].contains(&key)
+    const KNOWN: [&str; 7] =
+        ["name", "arguments", "parameters", "type", "id", "tool_name", "tool_call_id"];
+    KNOWN.contains(&key)
 }
 
 enum Prefix {
@@ -204,21 +211,35 @@ fn prefix(raw: &str) -> Prefix {
     }
 }
 
-/// The parser of a list of objects.
+/// The parser of a list of objects, or of one.
 #[derive(Debug, Default)]
 pub(crate) struct Array {
+    /// The text after the list.
+    close: &'static str,
     /// The offset after the last complete call.
     done: usize,
     at: usize,
     object: Option<JsonStream>,
     /// The position: before `[`, before an object, or after one.
     opened: bool,
+    /// The offset after the list.
+    closed: Option<usize>,
 }
 
 impl Array {
+    pub(crate) fn new(close: &'static str) -> Self {
+        Self { close, ..Self::default() }
+    }
+
     pub(crate) fn step(&mut self, raw: &str, context: &mut Context<'_>) -> Step {
         let fail = |done| if done > 0 { Step::Done(done) } else { Step::Fail };
         loop {
+            if let Some(at) = self.closed {
+                return match after(raw, at, &[self.close], context.end) {
+                    Some(at) => Step::Done(at),
+                    None => Step::More,
+                };
+            }
             if let Some(stream) = &mut self.object {
                 match stream.push(&raw[self.at..]) {
                     Progress::Invalid(_) => return fail(self.done),
@@ -237,6 +258,10 @@ impl Array {
                         self.at += n;
                         self.done = self.at;
                         self.object = None;
+                        if !self.opened {
+                            self.closed = Some(self.at);
+                            continue;
+                        }
                     }
                 }
             }
@@ -249,7 +274,11 @@ impl Array {
                     self.at = at + 1;
                 }
                 Some(',') if self.done > 0 && self.done == self.at => self.at = at + 1,
-                Some(']') if self.done > 0 => return Step::Done(at + 1),
+                Some(']') if self.done > 0 => self.closed = Some(at + 1),
+                Some('{') if !self.opened && self.done == 0 => {
+                    self.at = at;
+                    self.object = Some(JsonStream::new());
+                }
                 Some('{') if self.opened && (self.done == 0 || self.at > self.done) => {
                     self.at = at;
                     self.object = Some(JsonStream::new());

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::probe::Capabilities;
 use super::{Chat, marks, pictures};
+use crate::format::{Body, Format};
 use crate::{Content, Error, Message};
 
 /// The JSON of the messages of a chat, as they are or adapted to a template. Arguments of a tool
@@ -154,10 +155,26 @@ fn join_contents(first: &Value, second: &Value) -> Value {
     }
 }
 
-/// Gives each call an identifier of nine digits, the form that templates of Mistral demand, and the
-/// results those of their calls: by the identifiers that they had, or else in their order. `None`
+/// Gives each call an identifier of nine digits, the form that templates of Mistral demand. `None`
 /// if there are no calls.
 pub(super) fn number_calls(messages: &[Value]) -> Option<Vec<Value>> {
+    identify_calls(messages, &|_, count| format!("{count:09}"))
+}
+
+/// Gives each call the identifier that a model writes, of its name and number, where its format has
+/// such ones. `None` if there are no calls, or identifiers are of no form.
+pub(super) fn name_calls(messages: &[Value], format: &Format) -> Option<Vec<Value>> {
+    let body = format.calls?.body;
+    let Body::Named { prefix, id: Some(mark), is_numbered: true, .. } = body else { return None };
+    identify_calls(messages, &|name, count| format!("{prefix}{name}{mark}{count}"))
+}
+
+/// Gives each call an identifier of its name and number, and the results those of their calls: by
+/// the identifiers that they had, or else in their order. `None` if there are no calls.
+fn identify_calls(
+    messages: &[Value],
+    identifier: &dyn Fn(&str, usize) -> String,
+) -> Option<Vec<Value>> {
     let mut messages = messages.to_vec();
     let mut count = 0_usize;
     // the calls that have no result: what they were named, and are
@@ -166,7 +183,8 @@ pub(super) fn number_calls(messages: &[Value]) -> Option<Vec<Value>> {
         for call in
             message.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten()
         {
-            let id = format!("{count:09}");
+            let name = call["function"]["name"].as_str().unwrap_or_default();
+            let id = identifier(name, count);
             count += 1;
             open.push((call["id"].take(), id.clone()));
             call["id"] = id.into();

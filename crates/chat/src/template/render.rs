@@ -16,7 +16,7 @@ use super::marks::{self, Controls, Marks};
 use super::probe::Capabilities;
 use super::segment::Prompt;
 use super::{Chat, Clock, adapt, failure, generation, json, pictures, rewrite, sharing};
-use crate::Error;
+use crate::{Error, format::Format};
 
 /// The roles that a template may join to a control token, such as `<|user|>`.
 const ROLES: [&str; 5] = ["system", "developer", "user", "assistant", "tool"];
@@ -239,6 +239,11 @@ impl Template {
             false => adapt::merge_system(&messages),
         });
         messages = changed.unwrap_or(messages);
+        if chat.adapt
+            && let Some(named) = adapt::name_calls(&messages, Format::detect(&self.source))
+        {
+            messages = named;
+        }
         let is_refused =
             |result: &_| matches!(result, Err(Error::Raised(_) | Error::Failed { .. }));
         if to.is_some_and(|to| !to.tool_images)

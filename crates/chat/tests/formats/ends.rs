@@ -115,8 +115,9 @@ fn body(body: Body, value: usize) -> String {
         Body::Object { arguments } => {
             format!("{{\"name\": \"f\", \"{arguments}\": {{\"a\": {value}}}}}")
         }
-        Body::Named { prefix, separator, suffix, .. } => {
-            format!("{prefix}f{separator}{{\"a\": {value}}}{suffix}")
+        Body::Named { prefix, separator, id, is_numbered, suffix } => {
+            let number = id.filter(|_| is_numbered).map_or(String::new(), |id| format!("{id}0"));
+            format!("{prefix}f{number}{separator}{{\"a\": {value}}}{suffix}")
         }
         Body::Elements { name_end, parameter, parameter_end, value_end } => {
             let separator = match parameter_end {
@@ -126,7 +127,9 @@ fn body(body: Body, value: usize) -> String {
             format!("f{name_end}{parameter}a{separator}{value}{value_end}")
         }
         Body::Gemma => format!("call:f{{a:{value}}}"),
-        Body::Array | Body::Python | Body::Harmony => panic!("{body:?} is written as a whole"),
+        Body::Array { .. } | Body::Python | Body::Harmony => {
+            panic!("{body:?} is written as a whole")
+        }
     }
 }
 
@@ -142,7 +145,7 @@ fn two_calls(calls: &Calls) -> String {
         None => text.to_owned(),
     };
     match calls.body {
-        Body::Array => one(&format!("[{}, {}]", object(1), object(2))),
+        Body::Array { .. } => one(&format!("[{}, {}]", object(1), object(2))),
         Body::Python => one("[f(a=1), f(a=2)]"),
         Body::Harmony => [1, 2]
             .map(|value| {

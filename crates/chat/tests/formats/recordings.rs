@@ -69,6 +69,108 @@ pub(crate) const RECORDINGS: &[Recording] = &[
         "",
         &[("f", "{\"a\":\"</tool_call> é 😀 \\u00e9 \\ud83d\\ude00 \\n\"}")],
     ),
+    // Kimi K2: an identifier is the name and the number of a call.
+    recording(
+        "kimi-k2",
+        "<think>Two.</think>One moment.<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0\
+         <|tool_call_argument_begin|>{\"city\": \"Paris\", \"days\": 2}<|tool_call_end|><|tool_call_begin|>\
+         functions.get_time:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|><|im_end|>",
+        "Two.",
+        "One moment.",
+        &[WEATHER, TIME],
+    ),
+    recording(
+        "kimi-k2",
+        "<|tool_call_begin|>functions.other<|tool_call_end|>",
+        "",
+        "<|tool_call_begin|>functions.other<|tool_call_end|>",
+        &[],
+    ),
+    // Seed-OSS.
+    recording(
+        "seed-oss",
+        "<seed:think>Hm.</seed:think>\n<seed:tool_call>\n<function=get_weather>\n<parameter=city>Paris</parameter>\n\
+         <parameter=days>2</parameter>\n</function>\n</seed:tool_call><seed:eos>",
+        "Hm.",
+        "",
+        &[WEATHER],
+    ),
+    // MiniMax M2.
+    recording(
+        "minimax-m2",
+        "<think>\nHm.\n</think>\n\nI'll look.\n<minimax:tool_call>\n<invoke name=\"get_weather\">\n\
+         <parameter name=\"city\">Paris</parameter>\n<parameter name=\"days\">2</parameter>\n</invoke>\n\
+         <invoke name=\"get_time\">\n</invoke>\n</minimax:tool_call>[e~[",
+        "Hm.",
+        "I'll look.",
+        &[WEATHER, TIME],
+    ),
+    // LFM2, in the forms of its two templates.
+    recording(
+        "lfm2",
+        "<|tool_call_start|>[get_weather(city='Paris', days=2), get_time()]<|tool_call_end|>Looking.<|im_end|>",
+        "",
+        "Looking.",
+        &[WEATHER, TIME],
+    ),
+    recording(
+        "lfm2",
+        "<think>Hm.</think><|tool_call_start|>[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\", \
+         \"days\": 2}, \"id\": \"a\"}]<|tool_call_end|>",
+        "Hm.",
+        "",
+        &[WEATHER],
+    ),
+    // Nemotron Nano 2.
+    recording(
+        "nemotron",
+        "<think>\nHm.\n</think>\n\n<TOOLCALL>[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\", \
+         \"days\": 2}}, {\"name\": \"get_time\", \"arguments\": {}}]</TOOLCALL>\n<SPECIAL_12>",
+        "Hm.",
+        "",
+        &[WEATHER, TIME],
+    ),
+    // Command R7B.
+    recording(
+        "command",
+        "<|START_THINKING|>Hm.<|END_THINKING|><|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \
+         \"get_weather\", \"parameters\": {\"city\": \"Paris\", \"days\": 2}}\n]<|END_ACTION|><|END_OF_TURN_TOKEN|>",
+        "Hm.",
+        "",
+        &[WEATHER],
+    ),
+    recording(
+        "command",
+        "<|START_RESPONSE|>Hello<|END_RESPONSE|><|END_OF_TURN_TOKEN|>",
+        "",
+        "Hello",
+        &[],
+    ),
+    // Phi-4-mini: a list, or one object.
+    recording(
+        "phi4-mini",
+        "<|tool_call|>[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\", \"days\": 2}}]\
+         <|/tool_call|><|end|>",
+        "",
+        "",
+        &[WEATHER],
+    ),
+    recording(
+        "phi4-mini",
+        "<|tool_call|>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\", \"days\": 2}}<|/tool_call|>",
+        "",
+        "",
+        &[WEATHER],
+    ),
+    // Granite 3.
+    recording(
+        "granite",
+        "<|tool_call|>[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\", \"days\": 2}}]\
+         <|end_of_text|>",
+        "",
+        "",
+        &[WEATHER],
+    ),
     // Qwen3-Coder.
     recording(
         "qwen3-coder",

@@ -117,7 +117,7 @@ fn control_tokens_without_meaning_are_left_out() {
 fn formats_of_published_templates() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/templates");
     for (file, expected) in [
-        ("CohereForAI-c4ai-command-r7b-12-2024-tool_use", "plain"),
+        ("CohereForAI-c4ai-command-r7b-12-2024-tool_use", "command"),
         ("HuggingFaceTB-SmolLM3-3B", "think"),
         ("NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use", "hermes"),
         ("Qwen-Qwen2.5-7B-Instruct", "hermes"),
@@ -125,6 +125,7 @@ fn formats_of_published_templates() {
         ("deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", "deepseek-v3"),
         ("google-gemma-2-2b-it", "plain"),
         ("google-gemma-4-31B-it", "gemma4"),
+        ("ibm-granite-granite-3.3-2B-Instruct", "granite"),
         ("meta-llama-Llama-3.1-8B-Instruct", "llama3"),
         ("meta-llama-Llama-3.2-3B-Instruct", "llama3"),
         ("microsoft-Phi-3.5-mini-instruct", "plain"),

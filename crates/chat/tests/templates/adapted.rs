@@ -275,3 +275,26 @@ fn identifiers_of_calls() {
         kept
     );
 }
+
+/// Kimi's identifiers are names and numbers of calls, which its templates write as they come.
+#[test]
+fn identifiers_that_a_model_writes() {
+    let source = "{% for m in messages %}{% for c in m.tool_calls or [] %}<|tool_call_begin|>\
+                  {{ c.id }}<|tool_call_argument_begin|>{{ c.function.arguments | tojson }}\
+                  {% endfor %}{% if m.role == 'tool' %}## Return of {{ m.tool_call_id }}\
+                  {% endif %}{% endfor %}";
+    let call = |name: &str, id: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": {}}});
+    let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "x"});
+    let messages = json!([
+        {"role": "user", "content": "u"},
+        {"role": "assistant", "content": null, "tool_calls": [call("f", "call_a"), call("g", "call_b")]},
+        result("call_b"),
+        result("call_a"),
+    ]);
+    assert_eq!(
+        rendered(&template(source), &messages).unwrap(),
+        "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}\
+         <|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}\
+         ## Return of functions.g:1## Return of functions.f:0"
+    );
+}

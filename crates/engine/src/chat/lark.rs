@@ -287,7 +287,7 @@ mod tests {
     }
 
     /// Calls as the formats document them, with `CITY` and `DAYS` in the places of values.
-    const DOCUMENTED: [(&str, &str); 14] = [
+    const DOCUMENTED: [(&str, &str); 22] = [
         (
             "hermes",
             "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"CITY\", \
@@ -338,6 +338,42 @@ mod tests {
         (
             "gemma4",
             "<|tool_call>call:get_weather{city:<|\"|>CITY<|\"|>,days:DAYS,exact:null}<tool_call|>",
+        ),
+        (
+            "kimi-k2",
+            "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>\
+             {\"city\": \"CITY\", \"days\": DAYS, \"exact\": null}<|tool_call_end|><|tool_calls_section_end|>",
+        ),
+        (
+            "seed-oss",
+            "<seed:tool_call>\n<function=get_weather>\n<parameter=city>CITY</parameter>\n\
+             <parameter=days>DAYS</parameter>\n</function>\n</seed:tool_call>",
+        ),
+        (
+            "minimax-m2",
+            "<minimax:tool_call>\n<invoke name=\"get_weather\">\n<parameter name=\"city\">CITY</parameter>\n\
+             <parameter name=\"days\">DAYS</parameter>\n</invoke>\n</minimax:tool_call>",
+        ),
+        ("lfm2", "<|tool_call_start|>[get_weather(city=\"CITY\", days=DAYS)]<|tool_call_end|>"),
+        (
+            "nemotron",
+            "<TOOLCALL>[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"CITY\", \"days\": DAYS, \
+             \"exact\": null}}]</TOOLCALL>",
+        ),
+        (
+            "command",
+            "<|START_ACTION|>[{\"tool_call_id\": \"0\", \"tool_name\": \"get_weather\", \"parameters\": \
+             {\"city\": \"CITY\", \"days\": DAYS, \"exact\": null}}]<|END_ACTION|>",
+        ),
+        (
+            "phi4-mini",
+            "<|tool_call|>[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"CITY\", \"days\": DAYS, \
+             \"exact\": null}}]<|/tool_call|>",
+        ),
+        (
+            "granite",
+            "<|tool_call|>[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"CITY\", \"days\": DAYS, \
+             \"exact\": null}}]",
         ),
         (
             "glm4",
