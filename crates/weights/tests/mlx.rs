@@ -65,26 +65,35 @@ impl Quantized {
     }
 
     fn folder(&self, quantization: Json) -> Folder {
-        let mut folder = Folder::with_config(|config| {
-            config["quantization"] = quantization;
-        });
-        let mut header: Json = serde_json::from_str(&folder.header).unwrap();
-        header.as_object_mut().unwrap().remove(&format!("{UP}.weight"));
-        let mut add = |name: &str, dtype: &str, shape: [usize; 2], bytes: Vec<u8>| {
-            let start = folder.data.len();
-            folder.data.extend(bytes);
-            let offsets = [start, folder.data.len()];
-            header[format!("{UP}.{name}")] =
-                json!({"dtype": dtype, "shape": shape, "data_offsets": offsets});
-        };
         let floats = |values: &[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect();
         let groups = [ROWS, COLUMNS / self.group];
-        add("weight", "U32", [ROWS, COLUMNS * self.bits / 32], self.stream());
-        add("scales", "F32", groups, floats(&self.scales));
-        add("biases", "F32", groups, floats(&self.biases));
-        folder.header = header.to_string();
-        folder
+        folder(
+            quantization,
+            &[
+                ("weight", "U32", [ROWS, COLUMNS * self.bits / 32], self.stream()),
+                ("scales", "F32", groups, floats(&self.scales)),
+                ("biases", "F32", groups, floats(&self.biases)),
+            ],
+        )
     }
+}
+
+/// A directory with these tensors of `up_proj`: name, type, shape and bytes.
+fn folder(quantization: Json, tensors: &[(&str, &str, [usize; 2], Vec<u8>)]) -> Folder {
+    let mut folder = Folder::with_config(|config| {
+        config["quantization"] = quantization;
+    });
+    let mut header: Json = serde_json::from_str(&folder.header).unwrap();
+    header.as_object_mut().unwrap().remove(&format!("{UP}.weight"));
+    for (name, dtype, shape, bytes) in tensors {
+        let start = folder.data.len();
+        folder.data.extend(bytes);
+        let offsets = [start, folder.data.len()];
+        header[format!("{UP}.{name}")] =
+            json!({"dtype": dtype, "shape": shape, "data_offsets": offsets});
+    }
+    folder.header = header.to_string();
+    folder
 }
 
 fn open(quantized: &Quantized, quantization: Json) -> Result<Checkpoint, String> {
@@ -118,6 +127,46 @@ fn affine_codes() {
     }
 }
 
+/// The modes of small floats, with codes and values of MLX (`fixtures/make_mlx.py`).
+#[test]
+fn small_floats_of_mlx() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/mlx.json");
+    let made: Json = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let types = [("nvfp4", DType::NVFP4), ("mxfp8", DType::BF16), ("mxfp4", DType::MXFP4)];
+    for (mode, dtype) in types {
+        let made = &made[mode];
+        let numbers = |key: &str| made[key].as_array().unwrap().clone();
+        let words = numbers("codes").into_iter().map(|word| word.as_u64().unwrap() as u32);
+        let codes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+        let scales: Vec<u8> =
+            numbers("scales").into_iter().map(|scale| scale.as_u64().unwrap() as u8).collect();
+        let quantization =
+            json!({"bits": made["bits"], "group_size": made["group_size"], "mode": mode});
+        let with = |scales: Vec<u8>| {
+            let folder = folder(
+                quantization.clone(),
+                &[
+                    ("weight", "U32", [ROWS, codes.len() / 4 / ROWS], codes.clone()),
+                    ("scales", "U8", [ROWS, scales.len() / ROWS], scales),
+                ],
+            );
+            Checkpoint::open(folder.written().path()).map_err(|error| error.to_string())
+        };
+        let model = with(scales.clone()).unwrap();
+        let found = model.require("blk.0.ffn_up.weight", &[COLUMNS, ROWS]).unwrap();
+        assert_eq!(found.dtype, dtype, "{mode}");
+        let expected: Vec<f32> =
+            numbers("values").into_iter().map(|value| value.as_f64().unwrap() as f32).collect();
+        assert_eq!(found.decode(), expected, "{mode}");
+        // a scale that is no number, and one scale too few
+        let mut wrong = scales.clone();
+        wrong[3] = 0x7f;
+        assert_eq!(with(wrong).is_err(), mode == "nvfp4", "{mode}");
+        let few = scales[..scales.len() - ROWS].to_vec();
+        assert!(with(few).unwrap_err().contains("do not fit"), "{mode}");
+    }
+}
+
 #[test]
 fn a_module_may_have_its_own_format() {
     let quantized = Quantized::new(4, 64, true);
@@ -136,6 +185,8 @@ fn faults() {
         (json!({"bits": 4, "group_size": 7}), "has 4 bits in groups of 7"),
         (json!({"bits": 8, "group_size": 64}), "which do not fit 8 bits in groups of 64"),
         (json!({"bits": 4, "group_size": 64, "mode": "odd"}), "has mode \"odd\""),
+        (json!({"bits": 4, "group_size": 64, "mode": "nvfp4"}), "expected 4 bits in groups of 16"),
+        (json!({"bits": 8, "group_size": 16, "mode": "mxfp8"}), "expected 8 bits in groups of 32"),
         (json!({"bits": 4, "group_size": 2_147_483_616}), "which do not fit"),
     ];
     for (quantization, expected) in cases {

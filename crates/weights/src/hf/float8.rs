@@ -28,6 +28,20 @@ fn e5m2(byte: u8) -> f32 {
     }
 }
 
+/// E4M3 numbers with a power of two for each `group`, as BF16: that has all but the smallest.
+pub(super) fn with_powers(codes: &[u8], powers: &[u8], group: usize) -> Bytes {
+    let table: [f32; 256] = std::array::from_fn(|byte| e4m3(byte as u8));
+    let mut out = Vec::with_capacity(codes.len() * 2);
+    for (codes, &power) in codes.chunks_exact(group).zip(powers) {
+        let scale = f64::from(2f32).powi(i32::from(power) - 127);
+        let values = codes.iter().map(|&code| f64::from(table[usize::from(code)]) * scale);
+        let values: Vec<f32> = values.map(|value| value as f32).collect();
+        // BF16 takes every number
+        let _ = pelton_quant::encode(pelton_quant::DType::BF16, &values, &mut out);
+    }
+    out.into()
+}
+
 /// Scales as f32.
 fn scales(scale: &Source) -> Option<Vec<f32>> {
     match scale.stored {

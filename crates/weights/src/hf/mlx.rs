@@ -1,12 +1,13 @@
-//! Quantized tensors of MLX: affine groups of 2 to 8 bits, and MXFP4.
+//! Quantized tensors of MLX: affine groups of 2 to 8 bits, MXFP4, NVFP4 and MXFP8.
 //!
 //! A module's `weight` has the codes as a stream of bits in u32 (little-endian, lowest bits first)
 //! `[…, rows, columns × bits / 32]`. `scales` and `biases` have one number a group `[…, rows,
 //! columns / group]`, and a weight is `scale · code + bias` (mlx
-//! `python/mlx/nn/layers/quantized.py`). MXFP4 has no biases and scales of one byte.
+//! `python/mlx/nn/layers/quantized.py`). The others have no biases and scales of one byte.
 //!
 //! Codes of up to 4 bits become Q4_1 blocks and of 5 bits Q5_1 blocks if the scales and biases are
 //! exact in f16. All others are expanded, for now: to F16 where the range allows it, else to F32.
+//! NVFP4 stays as blocks, and MXFP8 becomes BF16, which has all of its numbers.
 
 use std::collections::HashMap;
 
@@ -15,8 +16,8 @@ use pelton_quant::DType;
 
 use super::config::Config;
 use super::json::Object;
-use super::mxfp4;
 use super::stored::{Source, Stored};
+use super::{float8, mxfp4, nvfp4};
 
 /// Ends of the names of a quantized module's further tensors.
 pub(super) const ENDS: [&str; 2] = [".scales", ".biases"];
@@ -29,8 +30,30 @@ const BLOCK: usize = 32;
 struct Format {
     bits: usize,
     group: usize,
-    /// MXFP4 in place of an affine map.
-    mx: bool,
+    mode: Mode,
+}
+
+/// The meaning of codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// An affine map.
+    Affine,
+    /// E2M1 floats with a power of two.
+    Mxfp4,
+    /// E2M1 floats with an E4M3 scale.
+    Nvfp4,
+    /// E4M3 floats with a power of two.
+    Mxfp8,
+}
+
+impl Mode {
+    /// The modes by their names, with their bits and group; any of an affine map.
+    const ALL: [(&str, Self, Option<(usize, usize)>); 4] = [
+        ("affine", Self::Affine, None),
+        ("mxfp4", Self::Mxfp4, Some((4, BLOCK))),
+        ("nvfp4", Self::Nvfp4, Some((4, 16))),
+        ("mxfp8", Self::Mxfp8, Some((8, BLOCK))),
+    ];
 }
 
 impl Format {
@@ -55,27 +78,32 @@ impl Format {
             Some(Some(mode)) => Some(mode),
             _ => all.text(&["mode"]).map_err(fault)?,
         };
+        let name = mode.unwrap_or("affine");
+        let known = Mode::ALL.iter().find(|(known, ..)| *known == name);
+        let Some(&(_, mode, sizes)) = known else {
+            return Err(format!("has mode {name:?}, expected affine, mxfp4, nvfp4 or mxfp8"));
+        };
         let format = Self {
             bits: size("bits", own.as_ref())?,
             group: size("group_size", own.as_ref())?,
-            mx: match mode {
-                None | Some("affine") => false,
-                Some("mxfp4") => true,
-                Some(other) => return Err(format!("has mode {other:?}, expected affine or mxfp4")),
-            },
+            mode,
         };
-        let valid = matches!(format.bits, 2 | 3 | 4 | 5 | 6 | 8)
-            && format.group > 0
-            && format.group.is_multiple_of(BLOCK)
-            && (!format.mx || (format.bits, format.group) == (4, BLOCK));
-        if valid {
-            return Ok(format);
-        }
         let Self { bits, group, .. } = format;
-        Err(format!(
-            "has {bits} bits in groups of {group}, expected 2, 3, 4, 5, 6 or 8 bits in groups of a \
-             multiple of {BLOCK}, of {BLOCK} for mxfp4"
-        ))
+        match sizes {
+            Some((of, length)) if (bits, group) != (of, length) => Err(format!(
+                "has {bits} bits in groups of {group}, expected {of} bits in groups of {length}"
+            )),
+            None if !matches!(bits, 2 | 3 | 4 | 5 | 6 | 8)
+                || group == 0
+                || !group.is_multiple_of(BLOCK) =>
+            {
+                Err(format!(
+                    "has {bits} bits in groups of {group}, expected 2, 3, 4, 5, 6 or 8 bits in \
+                     groups of a multiple of {BLOCK}"
+                ))
+            }
+            _ => Ok(format),
+        }
     }
 }
 
@@ -103,15 +131,18 @@ pub(super) fn loaded(
     };
     let format = Format::read(config, module)?;
     let shape = logical_shape(weight, scales, format)?;
-    if format.mx {
+    if format.mode != Mode::Affine {
         if scales.stored != Stored::U8 {
             return Err(format!("has scales of type {:?}, expected U8", scales.stored));
         }
-        let (dtype, bytes) = mxfp4::blocks(&weight.bytes, &scales.bytes);
-        if blocks || dtype.block_len() == 1 {
-            return Ok(Some(Loaded { shape, dtype, bytes }));
-        }
-        let (dtype, bytes) = mxfp4::floats(&weight.bytes, &scales.bytes);
+        let (codes, scales) = (&weight.bytes, &scales.bytes);
+        let row = shape.last().copied().unwrap_or(0);
+        let (dtype, bytes) = match format.mode {
+            Mode::Nvfp4 => nvfp4::loaded(codes, scales, blocks && row.is_multiple_of(64))?,
+            Mode::Mxfp8 => (DType::BF16, float8::with_powers(codes, scales, format.group)),
+            _ if blocks => mxfp4::blocks(codes, scales),
+            _ => mxfp4::floats(codes, scales),
+        };
         return Ok(Some(Loaded { shape, dtype, bytes }));
     }
     let biases = sources.get(&format!("{module}.biases")).ok_or("lacks its biases")?;

@@ -23,6 +23,7 @@ pub(crate) mod lora;
 mod mlx;
 mod mxfp4;
 mod names;
+mod nvfp4;
 mod packed;
 mod reranker;
 mod rope;
