@@ -5,8 +5,19 @@ use crate::{Error, Metadata, clip};
 
 /// Architectures in whose GGUF files the two halves of a head's rows are interleaved, as
 /// llama.cpp's rotary embedding of them expects it.
-const INTERLEAVED: [&str; 7] =
-    ["llama", "mistral3", "smollm3", "granite", "granitemoe", "minicpm", "internlm2"];
+const INTERLEAVED: [&str; 11] = [
+    "arcee",
+    "bailingmoe",
+    "granite",
+    "granite_swa",
+    "granitemoe",
+    "internlm2",
+    "llama",
+    "minicpm",
+    "mistral3",
+    "smollm3",
+    "xverse",
+];
 
 /// The number of heads of a tensor whose rows are interleaved in GGUF files; `None` if its rows are
 /// in one order everywhere.
