@@ -3,8 +3,8 @@
 
 use pelton_graph::{
     Activation, Adapters, Attention, ExpertGroups, ExpertLinear, GatedDelta, Gating, Linear, Mask,
-    Norm, NormKind, Op, Plan, Pooling, RopeId, RopeStore, RopeStyle, Route, Scores, ShortConv,
-    TableRow, Values, WeightId, WeightKind,
+    Norm, NormKind, Op, Plan, Pooling, RopeId, RopeStore, RopeStyle, Route, Scores, SelectiveScan,
+    ShortConv, TableRow, Values, WeightId, WeightKind,
 };
 
 /// Whether the reference path runs an op: elementary ops only.
@@ -37,6 +37,7 @@ pub(crate) fn fast(op: &Op, plan: &Plan) -> bool {
         Op::Attend(attention) => is_attention(plan, attention),
         Op::ShortConv(conv) => is_short_conv(plan, conv),
         Op::GatedDelta(delta) => is_gated_delta(plan, delta),
+        Op::SelectiveScan(scan) => is_selective_scan(plan, scan),
         Op::Add | Op::Select => true,
         Op::Glu(gating) => is_gating(*gating),
         Op::Activate(activation) => is_activation(*activation),
@@ -252,6 +253,18 @@ fn is_gated_delta(plan: &Plan, delta: &GatedDelta) -> bool {
         && value_heads.is_multiple_of(key_heads)
         && is_vector_of(plan, rate, value_heads)
         && is_vector_of(plan, shift, value_heads)
+        && plan.states.get(state).is_some_and(|state| state.len == len)
+}
+
+fn is_selective_scan(plan: &Plan, scan: &SelectiveScan) -> bool {
+    let &SelectiveScan { state, heads, groups, head_dim, state_dim, rate, skip, shift, low, high } =
+        scan;
+    let len = heads.saturating_mul(head_dim).saturating_mul(state_dim);
+    len > 0
+        && groups > 0
+        && heads.is_multiple_of(groups)
+        && [rate, skip, shift].into_iter().all(|id| is_vector_of(plan, id, heads))
+        && low <= high
         && plan.states.get(state).is_some_and(|state| state.len == len)
 }
 

@@ -18,6 +18,7 @@ fn sources() -> Vec<(String, KernelSource)> {
         crate::kernels::attention::sources(),
         crate::kernels::experts::sources(),
         crate::kernels::recurrent::sources(),
+        crate::kernels::scan::sources(),
         crate::kernels::matvec::sources(),
         crate::kernels::cores_matmul::sources(),
         crate::kernels::live_product::sources(),

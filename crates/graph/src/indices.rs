@@ -41,6 +41,12 @@ impl Op {
                 visit(Index::Weight(&mut delta.rate));
                 visit(Index::Weight(&mut delta.shift));
             }
+            Self::SelectiveScan(scan) => {
+                visit(Index::State(&mut scan.state));
+                visit(Index::Weight(&mut scan.rate));
+                visit(Index::Weight(&mut scan.skip));
+                visit(Index::Weight(&mut scan.shift));
+            }
             Self::Route(route) => {
                 optional(&mut route.bias, visit);
                 optional(&mut route.expert_scale, visit);

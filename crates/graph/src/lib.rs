@@ -57,8 +57,8 @@ pub use limits::Limits;
 pub use needs::Needs;
 pub use op::{
     Activation, Adapters, Attention, ExpertGroups, ExpertLinear, GatedDelta, Gating, Linear, Mask,
-    Norm, NormKind, Op, Pooling, RopeStore, Route, Scores, ShortConv, Strided, StridedCopy,
-    TableRow, alibi_slope,
+    Norm, NormKind, Op, Pooling, RopeStore, Route, Scores, SelectiveScan, ShortConv, Strided,
+    StridedCopy, TableRow, alibi_slope,
 };
 pub use pass::{
     Hidden, Input, MAX_REPEAT, Outputs, Pass, Place, RECENT, Ranking, Row, Sample, Ticket, Want,

@@ -14,6 +14,7 @@ mod norms;
 mod recurrent;
 mod rope_store;
 mod row_ops;
+mod scan;
 mod step;
 
 use std::sync::Arc;

@@ -258,6 +258,6 @@ impl DeltaRow<'_> {
 }
 
 /// `ln(1 + eˣ)`.
-fn softplus(x: f32) -> f32 {
+pub(super) fn softplus(x: f32) -> f32 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }

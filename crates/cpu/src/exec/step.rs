@@ -18,6 +18,7 @@ use super::rope_store::{Heads, RopeStoreRows};
 use super::row_ops::{
     AddTo, WeightedSum, copy_row, each_range, each_row, pool_rows, store_rows, temper, try_each_row,
 };
+use super::scan::Scan;
 use crate::batch::Batch;
 use crate::memory::{AlignedBuf, Buffers, State, Weights};
 use crate::pool::{Pool, SharedMut};
@@ -225,6 +226,19 @@ impl Exec {
                     alpha: &alpha,
                     beta: &beta,
                     states: states.all(state),
+                }
+                .run(pool, isa, batch, &mut output(0));
+            }
+            Op::SelectiveScan(scan) => {
+                let (xbc, dt) = (input(0), input(1));
+                Scan {
+                    scan,
+                    rate: weights.vector(scan.rate)?,
+                    skip: weights.vector(scan.skip)?,
+                    shift: weights.vector(scan.shift)?,
+                    xbc: &xbc,
+                    dt: &dt,
+                    states: states.all(scan.state),
                 }
                 .run(pool, isa, batch, &mut output(0));
             }

@@ -17,7 +17,7 @@ use crate::batch::Batch;
 use crate::memory::State;
 use crate::observe::Observer;
 use crate::route::RouteScratch;
-use recurrent::DeltaRow;
+use recurrent::{DeltaRow, ScanFactors};
 
 /// Runs all steps of the plan, and shows an observer the inputs of each.
 ///
@@ -202,6 +202,22 @@ fn run_step(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Err
                     beta: input(4, r),
                 };
                 recurrent::gated_delta(delta, rate, shift, &row, state, o);
+            }
+        }
+        Op::SelectiveScan(scan) => {
+            let factors = ScanFactors {
+                rate: weights.vector(scan.rate)?,
+                skip: weights.vector(scan.skip)?,
+                shift: weights.vector(scan.shift)?,
+            };
+            for (r, y) in out.chunks_mut(out_width).enumerate() {
+                let row = batch.row(kind, r);
+                let len = scan.heads * scan.head_dim * scan.state_dim;
+                let state = states.slot(scan.state, row.slot, len);
+                if row.position == 0 {
+                    state.fill(0.0);
+                }
+                recurrent::selective_scan(scan, &factors, [input(0, r), input(1, r)], state, y);
             }
         }
         Op::Add => {

@@ -1,6 +1,6 @@
 //! Layers with a recurrent state: one row of one slot.
 
-use pelton_graph::{Activation, GatedDelta, ShortConv};
+use pelton_graph::{Activation, GatedDelta, SelectiveScan, ShortConv};
 
 use super::ops::{activate, dot};
 
@@ -74,6 +74,45 @@ pub(super) fn gated_delta(
                 *s = (f64::from(*s) + f64::from(k) * error) as f32;
             }
             *o = (f64::from(dot(&column(state), q)) / (key_dim as f64).sqrt()) as f32;
+        }
+    }
+}
+
+/// The factors of a selective scan `[heads]` each.
+pub(super) struct ScanFactors<'a> {
+    pub(super) rate: &'a [f32],
+    pub(super) skip: &'a [f32],
+    pub(super) shift: &'a [f32],
+}
+
+/// The selective scan of one row, with the state `[heads, state_dim, head_dim]`.
+pub(super) fn selective_scan(
+    scan: &SelectiveScan,
+    factors: &ScanFactors<'_>,
+    [xbc, dt]: [&[f32]; 2],
+    state: &mut [f32],
+    y: &mut [f32],
+) {
+    let &SelectiveScan { heads, groups, head_dim, state_dim, low, high, .. } = scan;
+    let (x, bc) = xbc.split_at(heads * head_dim);
+    let (b, c) = bc.split_at(groups * state_dim);
+    let all = state.chunks_mut(state_dim * head_dim).zip(y.chunks_mut(head_dim));
+    for (h, (state, y)) in all.enumerate() {
+        let x = &x[h * head_dim..(h + 1) * head_dim];
+        let group = h / (heads / groups);
+        let [b, c] = [b, c].map(|all| &all[group * state_dim..(group + 1) * state_dim]);
+        let step = softplus(f64::from(dt[h]) + f64::from(factors.shift[h]));
+        let step = step.clamp(f64::from(low), f64::from(high));
+        let decay = (f64::from(factors.rate[h]) * step).exp();
+        for (state, &b) in state.chunks_mut(head_dim).zip(b) {
+            for (s, &x) in state.iter_mut().zip(x) {
+                *s = (f64::from(*s) * decay + f64::from(b) * step * f64::from(x)) as f32;
+            }
+        }
+        for (j, (y, &x)) in y.iter_mut().zip(x).enumerate() {
+            let column = state.iter().skip(j).step_by(head_dim);
+            let sum: f64 = column.zip(c).map(|(&s, &c)| f64::from(s) * f64::from(c)).sum();
+            *y = (sum + f64::from(factors.skip[h]) * f64::from(x)) as f32;
         }
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod recurrent;
 pub(crate) mod rope_store;
 pub(crate) mod row_ops;
 pub(crate) mod sample;
+pub(crate) mod scan;
 pub(crate) mod sum_splits;
 pub(crate) mod template;
 pub(crate) mod tiled_matmul;

@@ -44,6 +44,8 @@ const FILES: &[(&str, &str)] = &[
     ("delta_layout.wgsl", include_str!("delta_layout.wgsl")),
     ("delta_operands.wgsl", include_str!("delta_operands.wgsl")),
     ("gated_delta.wgsl", include_str!("gated_delta.wgsl")),
+    ("scan_steps.wgsl", include_str!("scan_steps.wgsl")),
+    ("selective_scan.wgsl", include_str!("selective_scan.wgsl")),
     ("softplus.wgsl", include_str!("softplus.wgsl")),
     ("short_conv.wgsl", include_str!("short_conv.wgsl")),
     ("embed.wgsl", include_str!("embed.wgsl")),

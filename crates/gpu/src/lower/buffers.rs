@@ -15,6 +15,7 @@ use crate::{
         cores_matmul::{DECODE, ROOM, decode_few, decode_splits, prompt_splits},
         experts::Sort,
         recurrent::GatedDelta,
+        scan::SelectiveScan,
         tiled_matmul::{FEW_ROWS, ThreadTile, splits},
         to_f16::padded,
         to_q8::UNIT,
@@ -367,8 +368,7 @@ impl<B> Scratch<B> {
             false => 0,
         };
         let (pairs, tiles) = sorted_len(plan, most);
-        let operands =
-            if GatedDelta::packs(capabilities) { most * longest_packed(plan) } else { 0 };
+        let operands = most * longest_packed(plan, GatedDelta::packs(capabilities));
         Ok(Self {
             live_sums: buffer(
                 "partial sums of live inputs",
@@ -439,10 +439,12 @@ fn biased(step: &Step) -> Vec<&Linear> {
     if some { linears } else { Vec::new() }
 }
 
-/// Elements of the longest row of packed operands of linear attention.
-fn longest_packed(plan: &Plan) -> usize {
+/// Elements of the longest row of packed operands of linear attention, where it `packs`, or of
+/// steps of scans.
+fn longest_packed(plan: &Plan, packs: bool) -> usize {
     let lens = plan.steps.iter().filter_map(|step| match step.op {
-        Op::GatedDelta(op) => Some(GatedDelta(op).packed_len()),
+        Op::GatedDelta(op) if packs => Some(GatedDelta(op).packed_len()),
+        Op::SelectiveScan(op) => Some(SelectiveScan(op).steps_len()),
         _ => None,
     });
     lens.max().unwrap_or(0)

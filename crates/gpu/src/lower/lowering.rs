@@ -214,6 +214,7 @@ impl<'a> Lowering<'a> {
             }
             Op::ShortConv(conv) => self.short_conv(conv, width(0), write(0)).map(one),
             Op::GatedDelta(delta) => self.gated_delta(delta, &inputs, write(0)),
+            Op::SelectiveScan(scan) => self.selective_scan(scan, [read(0), read(1), write(0)]),
         }
     }
 

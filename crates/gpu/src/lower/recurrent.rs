@@ -1,10 +1,15 @@
 //! The dispatches of layers with a recurrent state.
 
-use pelton_graph::{Error, GatedDelta as GatedDeltaOp, ShortConv as ShortConvOp};
+use pelton_graph::{
+    Error, GatedDelta as GatedDeltaOp, SelectiveScan as SelectiveScanOp, ShortConv as ShortConvOp,
+};
 
 use crate::{
     device::BufferList,
-    kernels::recurrent::{GatedDelta, ShortConv},
+    kernels::{
+        recurrent::{GatedDelta, ShortConv},
+        scan::SelectiveScan,
+    },
     lower::{
         buffers::Inputs,
         dispatch::{Dispatch, Grid},
@@ -66,6 +71,33 @@ impl<'a> Lowering<'a> {
         let packing = delta.packing_source()?;
         let packing = self.call("delta_operands", &packing, &operands, Grid::Row)?;
         Ok(vec![packing, self.call("gated_delta", &source, &buffers, grid)?])
+    }
+
+    /// The selective scan over the rows of each sequence: of `xbc` and `dt`.
+    pub(super) fn selective_scan(
+        &mut self,
+        op: &SelectiveScanOp,
+        [xbc, dt, y]: [&wgpu::Buffer; 3],
+    ) -> Result<Vec<Dispatch>, Error> {
+        let scan = SelectiveScan(*op);
+        let capabilities = &self.loaded.device.capabilities;
+        let ([columns, heads], source) = (scan.groups(capabilities), scan.source(capabilities)?);
+        let steps = &self.loaded.scratch.operands;
+        let of_steps = BufferList::of([
+            ("dt", dt),
+            ("rate", self.loaded.weights.vector(op.rate)?),
+            ("shift", self.loaded.weights.vector(op.shift)?),
+            ("steps", steps),
+        ]);
+        let of_steps = self.call("scan_steps", &scan.steps_source()?, &of_steps, Grid::Row)?;
+        let mut buffers = self.sequences();
+        buffers.add("xbc", xbc);
+        buffers.add("steps", steps);
+        buffers.add("y", y);
+        buffers.add("states", &self.loaded.states[op.state]);
+        buffers.add("skip", self.loaded.weights.vector(op.skip)?);
+        let grid = Grid::Sequences { x: columns, y: heads };
+        Ok(vec![of_steps, self.call("selective_scan", &source, &buffers, grid)?])
     }
 
     /// The rows, their order by sequence, and the ranges of sequences in it.

@@ -13,6 +13,7 @@ use crate::{
         experts::Route,
         recurrent::{GatedDelta, ShortConv as ShortConvKernel},
         rope_store::Coordinates,
+        scan::SelectiveScan,
     },
 };
 
@@ -155,6 +156,12 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
                 && vector(Some(op.shift))
                 && plan.states.get(op.state).is_some_and(|state| state.len == len)
                 && GatedDelta(*op).fits(capabilities)
+        }
+        Op::SelectiveScan(op) => {
+            let len = op.heads * op.head_dim * op.state_dim;
+            [op.rate, op.skip, op.shift].into_iter().all(|id| vector(Some(id)))
+                && plan.states.get(op.state).is_some_and(|state| state.len == len)
+                && SelectiveScan(*op).fits(capabilities)
         }
     }
 }

@@ -293,6 +293,8 @@ pub enum MixerRule {
     },
     /// Gated short convolutions, and attention on layers with KV heads.
     ShortConv,
+    /// Selective scans, and attention on layers with KV heads.
+    Scan,
 }
 
 /// The dense feed-forward network.

@@ -32,6 +32,7 @@ mod gpt_oss;
 mod gptneox;
 mod granite;
 mod granite_swa;
+mod granitehybrid;
 mod granitemoe;
 mod hunyuan;
 mod hy_v3;
@@ -149,6 +150,7 @@ pub const fn architectures() -> &'static [Architecture] {
         orion::ORION,
         xverse::XVERSE,
         eurobert::EUROBERT,
+        granitehybrid::GRANITEHYBRID,
         lfm2::LFM2,
         lfm2::LFM2MOE,
     ]

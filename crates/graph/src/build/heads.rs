@@ -35,9 +35,10 @@ impl Heads {
         let kv = kv.unwrap_or_else(|| query.clone());
         let full = match mixer {
             MixerRule::Latent => [0, 0],
-            MixerRule::Attention | MixerRule::Delta { .. } | MixerRule::ShortConv => {
-                full_dims(keys, sizes.hidden, &query)?
-            }
+            MixerRule::Attention
+            | MixerRule::Delta { .. }
+            | MixerRule::ShortConv
+            | MixerRule::Scan => full_dims(keys, sizes.hidden, &query)?,
         };
         let local_dim = |name, full| match keys.opt_size(name, MAX_SIZE)? {
             Some(dim) => checked_dim(keys, name, dim),

@@ -114,6 +114,7 @@ impl Builder<'_> {
             Mixer::Latent(shape) => self.latent(shape, n),
             Mixer::Delta(shape) => self.delta(shape, n),
             Mixer::ShortConv(shape) => self.gated_conv(shape, n),
+            Mixer::Scan(shape) => self.scan(shape, n),
         }
     }
 

@@ -9,7 +9,7 @@
 //! | `builder` | buffers and steps |
 //! | `vision` | towers of vision models, with plans of their own |
 //! | `whisper` | the keys and steps of Whisper, an encoder and a decoder |
-//! | `embed`, `layers`, `attention`, `latent`, `recurrent`, `feed_forward`, `experts`, `output`, `next_token` | steps |
+//! | `embed`, `layers`, `attention`, `latent`, `recurrent`, `scan`, `feed_forward`, `experts`, `output`, `next_token` | steps |
 //!
 //! Tensors show biases, a tied output, fused matrices and experts. Keys give numbers. The table of
 //! the architecture has the rest. Each tensor is checked for its shape, and a tensor that nothing
@@ -37,6 +37,7 @@ mod output;
 mod pictures;
 mod recurrent;
 mod rope;
+mod scan;
 mod shapes;
 mod sizes;
 mod tensors;

@@ -102,7 +102,7 @@ impl Builder<'_> {
     }
 
     /// The linear of `rows` rows from `first` on of the tensor `part`, which has `of`.
-    fn rows_of(
+    pub(super) fn rows_of(
         &mut self,
         part: &str,
         n: BufferId,

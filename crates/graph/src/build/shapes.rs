@@ -44,6 +44,7 @@ pub(super) enum Mixer {
     Latent(LatentShape),
     Delta(DeltaShape),
     ShortConv(ConvShape),
+    Scan(ScanShape),
 }
 
 /// Attention.
@@ -94,6 +95,31 @@ pub(super) struct DeltaShape {
 pub(super) struct ConvShape {
     pub(super) taps: usize,
     pub(super) state: usize,
+}
+
+/// A selective scan.
+pub(super) struct ScanShape {
+    pub(super) heads: usize,
+    pub(super) groups: usize,
+    pub(super) head_dim: usize,
+    pub(super) state_dim: usize,
+    pub(super) taps: usize,
+    /// The bounds of steps.
+    pub(super) steps: [f32; 2],
+    pub(super) conv_state: usize,
+    pub(super) state: usize,
+}
+
+impl ScanShape {
+    /// Elements of the inputs of all heads of a row.
+    pub(super) fn inner(&self) -> usize {
+        self.heads * self.head_dim
+    }
+
+    /// Channels of the convolution.
+    pub(super) fn channels(&self) -> usize {
+        self.inner() + 2 * self.groups * self.state_dim
+    }
 }
 
 impl DeltaShape {
@@ -156,6 +182,7 @@ impl Shapes {
                     reader.delta(tiled)?
                 }
                 MixerRule::ShortConv if recurrent[layer] => reader.short_conv()?,
+                MixerRule::Scan if recurrent[layer] => Mixer::Scan(reader.scan()?),
                 MixerRule::Latent => reader.latent(layer)?,
                 _ => reader.attention(layer, is_head || layer + shared < sizes.layers)?,
             };
@@ -395,6 +422,40 @@ impl Reader<'_, '_> {
         Ok(Mixer::ShortConv(ConvShape { taps, state }))
     }
 
+    fn scan(&mut self) -> Result<ScanShape, Error> {
+        let keys = self.keys;
+        let heads = keys.size("ssm.time_step_rank", MAX_DIM)?;
+        let inner = keys.size("ssm.inner_size", MAX_SIZE)?;
+        if !inner.is_multiple_of(heads) || inner / heads > MAX_DIM {
+            let expected = format!("a multiple of the {heads} heads, of at most {MAX_DIM} each");
+            return Err(keys.invalid("ssm.inner_size", inner, expected).into());
+        }
+        let groups = keys.size("ssm.group_count", MAX_DIM)?;
+        if !heads.is_multiple_of(groups) {
+            let expected = format!("a divisor of the {heads} heads");
+            return Err(keys.invalid("ssm.group_count", groups, expected).into());
+        }
+        let low = keys.opt_nonnegative("ssm.time_step_min")?.unwrap_or(0.0);
+        let high = keys.opt_positive("ssm.time_step_max")?.unwrap_or(f32::MAX);
+        if low > high {
+            let expected = format!("at least {low}, the value of time_step_min");
+            return Err(keys.invalid("ssm.time_step_max", high, expected).into());
+        }
+        let mut shape = ScanShape {
+            heads,
+            groups,
+            head_dim: inner / heads,
+            state_dim: keys.size("ssm.state_size", MAX_DIM)?,
+            taps: self.taps("ssm.conv_kernel")?,
+            steps: [low, high],
+            conv_state: 0,
+            state: 0,
+        };
+        shape.conv_state = self.shapes.state((shape.taps - 1) * shape.channels());
+        shape.state = self.shapes.state(inner * shape.state_dim);
+        Ok(shape)
+    }
+
     /// The taps of a convolution.
     fn taps(&self, name: &str) -> Result<usize, Error> {
         let taps = self.keys.size(name, MAX_DIM)?;
@@ -439,7 +500,7 @@ fn recurrent_layers(
 ) -> Result<Vec<bool>, Error> {
     match arch.mixer {
         MixerRule::Attention | MixerRule::Latent => return Ok(vec![false; sizes.all_layers]),
-        MixerRule::ShortConv => {
+        MixerRule::ShortConv | MixerRule::Scan => {
             let kv = keys.opt_sizes("attention.head_count_kv", sizes.all_layers, MAX_SIZE)?;
             return Ok((0..sizes.all_layers)
                 .map(|layer| kv.as_ref().is_some_and(|kv| kv[layer] == 0))

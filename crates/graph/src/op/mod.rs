@@ -10,7 +10,7 @@ pub use attention::{Attention, Mask, RopeStore, alibi_slope};
 pub use elements::{Activation, Gating, Pooling, Strided, StridedCopy, TableRow};
 pub use experts::{Adapters, ExpertGroups, ExpertLinear, Route, Scores};
 pub use norm::{Norm, NormKind};
-pub use recurrent::{GatedDelta, ShortConv};
+pub use recurrent::{GatedDelta, SelectiveScan, ShortConv};
 
 use crate::{RopeId, WeightId};
 
@@ -95,6 +95,8 @@ pub enum Op {
     ShortConv(ShortConv),
     /// `q k v alpha beta → o`: the linear attention.
     GatedDelta(GatedDelta),
+    /// `xbc dt → y`: the scan of a state space, whose inputs `x`, `b` and `c` lie side by side.
+    SelectiveScan(SelectiveScan),
     /// `x y → x`: the sum, in place.
     Add,
     /// `gate up → g`: the gated product; `g` may be `gate` or `up`. A gate of width 1 holds for
@@ -214,6 +216,7 @@ impl Op {
             Self::Attend(_) => "attend",
             Self::ShortConv(_) => "short_conv",
             Self::GatedDelta(_) => "gated_delta",
+            Self::SelectiveScan(_) => "selective_scan",
             Self::Add => "add",
             Self::Glu(_) => "glu",
             Self::Activate(_) => "activate",

@@ -47,3 +47,40 @@ pub struct ShortConv {
     /// The function of each sum.
     pub activation: Activation,
 }
+
+/// A selective scan of a state space with one decay a head (Mamba-2, arXiv 2405.21060).
+///
+/// For each head with the state `S` `[state_dim, head_dim]` of its slot, zero before position 0:
+/// `Δ = clamp(softplus(dt + shift), low, high)`, `S ← e^(rate · Δ) · S + b · (Δ · x)ᵀ`,
+/// `y = Sᵀc + skip · x`. Head `h` has `b` and `c` of group `h / (heads / groups)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SelectiveScan {
+    /// The index of its state `[heads, state_dim, head_dim]` in
+    /// [`Plan::states`](crate::Plan::states).
+    pub state: usize,
+    /// Heads.
+    pub heads: usize,
+    /// Groups of heads; a divisor of the heads.
+    pub groups: usize,
+    /// Elements of an input and an output of a head.
+    pub head_dim: usize,
+    /// Elements of `b` and of `c` of a group.
+    pub state_dim: usize,
+    /// `rate` of each head `[heads]`, at most 0.
+    pub rate: WeightId,
+    /// `skip` of each head `[heads]`.
+    pub skip: WeightId,
+    /// `shift` of each head `[heads]`.
+    pub shift: WeightId,
+    /// The shortest step.
+    pub low: f32,
+    /// The longest step, a finite number of at least `low`.
+    pub high: f32,
+}
+
+impl SelectiveScan {
+    /// Elements of a row of `x` `[heads, head_dim]`, `b` and `c` `[groups, state_dim]` together.
+    pub const fn inputs(&self) -> usize {
+        self.heads * self.head_dim + 2 * self.groups * self.state_dim
+    }
+}

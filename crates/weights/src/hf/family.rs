@@ -13,6 +13,9 @@ pub(super) struct Family {
     pub(super) types: &'static [&'static str],
     /// A key of the configuration that must be above 0, for variants of one class; empty for none.
     pub(super) needs: &'static str,
+    /// Kinds of layers of which `layer_types` must have one, for variants of one class; empty for
+    /// none.
+    pub(super) layers: &'static [&'static str],
     /// Name in GGUF.
     pub(super) architecture: &'static str,
     /// Keys beyond [`COMMON`](super::common_keys::COMMON), or in place of them.
@@ -39,6 +42,7 @@ impl Family {
         classes: &[],
         types: &[],
         needs: "",
+        layers: &[],
         architecture: "",
         keys: &[],
         globals: &[],
@@ -57,11 +61,20 @@ impl Family {
         {
             return false;
         }
+        if !self.layers.is_empty() && !has_layer(stated, self.layers) {
+            return false;
+        }
         if stated.class.is_empty() {
             return self.types.contains(&stated.model_type.as_str());
         }
         self.classes.contains(&stated.class.as_str())
     }
+}
+
+/// Whether a configuration has a layer of these kinds.
+fn has_layer(stated: &Stated, kinds: &[&str]) -> bool {
+    let types = stated.all.list("layer_types").ok().flatten().unwrap_or_default();
+    types.iter().filter_map(serde_json::Value::as_str).any(|kind| kinds.contains(&kind))
 }
 
 /// Activations of the GELU family, which are one activation in GGUF's graphs.

@@ -338,6 +338,30 @@ pub(super) fn delta_columns(config: &Config, shape: &[usize]) -> Parts {
     Ok(vec![Part { to: "", views: vec![view], shape: shape.to_vec() }])
 }
 
+/// An element of each head of a selective scan as a matrix of one column.
+pub(super) fn column(_: &Config, shape: &[usize]) -> Parts {
+    let [len] = *shape else { return Err("one dimension".to_owned()) };
+    Ok(vec![Part::of("", View::new(&[len, 1]))])
+}
+
+/// As [`column`], of the factors of inputs.
+pub(super) fn scan_skip(config: &Config, shape: &[usize]) -> Parts {
+    let mut parts = column(config, shape)?;
+    parts.iter_mut().for_each(|part| part.to = "ssm_d");
+    Ok(parts)
+}
+
+/// The factors of the norm of a selective scan, group by group.
+pub(super) fn scan_norm(config: &Config, shape: &[usize]) -> Parts {
+    let groups = config.all.size(&["mamba_n_groups", "n_groups"]);
+    let groups = groups.map_err(|error| error.problem().to_string())?.unwrap_or(1);
+    let [len] = *shape else { return Err("one dimension".to_owned()) };
+    require(groups > 0 && len.is_multiple_of(groups), || {
+        format!("a number of groups that divides {len}")
+    })?;
+    Ok(vec![Part::of("ssm_norm.weight", View::new(&[groups, len / groups]))])
+}
+
 /// Qwen3-Next's `in_proj_qkvz`, whose rows are query, key, values and gates of each key head in
 /// turn.
 pub(super) fn delta_qkvz(config: &Config, shape: &[usize]) -> Parts {

@@ -46,6 +46,7 @@ const INERT: &[&str] = &[
     "chunk_size_feed_forward",
     "deterministic_flash_attn",
     "fp32_residual_connection",
+    "mamba_chunk_size",
     "output_attentions",
     "output_hidden_states",
     "output_router_logits",
@@ -182,6 +183,8 @@ const SHOWN: &[(&str, &str, &str, &[&str])] = &[
     ("glm4moe", "use_qk_norm", "true", QK_NORMS),
     ("falcon", "num_ln_in_parallel_attn", "2", &["attn_norm_2.weight"]),
     ("", "conv_bias", "true", &["shortconv.in_proj.bias"]),
+    ("granitehybrid", "mamba_conv_bias", "true", &["ssm_conv1d.bias"]),
+    ("granitehybrid", "mamba_proj_bias", "true", &["ssm_in.bias"]),
     ("gemma4", "enable_moe_block", "true", &["ffn_gate_inp.weight"]),
     ("stablelm", "use_parallel_residual", "false", &["ffn_norm.weight"]),
 ];

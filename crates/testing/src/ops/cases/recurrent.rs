@@ -1,6 +1,6 @@
 //! Convolutions and linear attention.
 
-use pelton_graph::{Activation, GatedDelta, NormKind, Op, ShortConv};
+use pelton_graph::{Activation, GatedDelta, NormKind, Op, SelectiveScan, ShortConv};
 use pelton_quant::DType;
 
 use crate::ops::builder::Builder;
@@ -32,7 +32,40 @@ pub(super) fn cases() -> Vec<Case> {
     ] {
         cases.push(gated_delta(heads, dims, grouped));
     }
+    for (heads, groups, dims) in [
+        (1, 1, [6, 6]),
+        (2, 1, [33, 50]),
+        (6, 2, [24, 16]),
+        (4, 4, [64, 96]),
+        (3, 1, [64, 128]),
+        (2, 1, [17, 256]),
+    ] {
+        cases.push(selective_scan(heads, groups, dims));
+    }
     cases
+}
+
+fn selective_scan(heads: usize, groups: usize, [head_dim, state_dim]: [usize; 2]) -> Case {
+    let width = heads * head_dim;
+    let mut b = Builder::new(width);
+    let xbc = b.embed(DType::F32, width + 2 * groups * state_dim);
+    let dt = b.embed(DType::F32, heads);
+    let scan = SelectiveScan {
+        state: b.state(width * state_dim),
+        heads,
+        groups,
+        head_dim,
+        state_dim,
+        rate: b.vector(heads, -0.3, 0.1),
+        skip: b.vector(heads, 1.0, 0.5),
+        shift: b.vector(heads, -0.5, 0.5),
+        low: 0.1,
+        high: if groups > 1 { 0.9 } else { f32::MAX },
+    };
+    let y = b.buffer(width, xbc);
+    b.step(Op::SelectiveScan(scan), &[xbc, dt], &[y]);
+    let name = format!("selective_scan {heads} heads, {groups} groups, {head_dim} × {state_dim}");
+    case(name, b, y, &[])
 }
 
 fn gated_delta(heads: [usize; 2], dims: [usize; 2], grouped: bool) -> Case {

@@ -245,7 +245,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
 ];
 
-const GRANITE_EXPERTS: &[Rule] = &[
+pub(super) const GRANITE_EXPERTS: &[Rule] = &[
     keep("block_sparse_moe.router.layer", "ffn_gate_inp"),
     parts("block_sparse_moe.input_linear.weight", "", gate_up_experts),
     keep("block_sparse_moe.output_linear", "ffn_down_exps"),
@@ -266,7 +266,7 @@ const FUSED_EXPERTS: &[Rule] = &[
     keep("shared_mlp.output_linear", "ffn_down_shexp"),
 ];
 
-const GRANITE_MOE: &[Key] = &[
+pub(super) const GRANITE_MOE: &[Key] = &[
     GRANITE[0],
     GRANITE[1],
     GRANITE[2],

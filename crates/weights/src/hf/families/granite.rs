@@ -43,6 +43,12 @@ pub(super) const SWA: &[Key] = &[
 pub(super) const HYBRID: &[Key] =
     &[check(check_attention), derived("rope.scaling.finetuned", rotates)];
 
+/// The network of models without experts.
+pub(super) const SHARED_MLP: &[Rule] = &[
+    parts("shared_mlp.input_linear.weight", "", gate_up),
+    keep("shared_mlp.output_linear", "ffn_down"),
+];
+
 /// Sinks of attention.
 pub(super) const SINKS: &[Rule] = &[keep("self_attn.sinks", "attn_sinks.weight")];
 
@@ -69,14 +75,7 @@ pub(super) const FAMILIES: &[Family] = &[
             HYBRID[0],
             HYBRID[1],
         ],
-        blocks: &[
-            ATTENTION,
-            PRE_NORMS,
-            &[
-                parts("shared_mlp.input_linear.weight", "", gate_up),
-                keep("shared_mlp.output_linear", "ffn_down"),
-            ],
-        ],
+        blocks: &[ATTENTION, PRE_NORMS, SHARED_MLP],
         ..LLAMA
     },
     Family {

@@ -19,6 +19,8 @@ use super::whisper;
 use crate::{Error, Problem};
 
 const ALL: &[&[Family]] = &[
+    // before the families of Granite without recurrent layers, of the same class
+    states::FAMILIES,
     // before the family of Mistral 3, one of whose classes has both
     deepseek::FAMILIES,
     llama::FAMILIES,
@@ -31,7 +33,6 @@ const ALL: &[&[Family]] = &[
     // after the family of its models with experts, one of whose classes has both
     granite::FAMILIES,
     hybrid::FAMILIES,
-    states::FAMILIES,
     encoders::FAMILIES,
 ];
 

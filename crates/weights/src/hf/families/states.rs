@@ -1,14 +1,16 @@
-//! Layers with a state in place of keys and values, next to attention.
+//! Layers with a state in place of keys and values, next to attention: LFM2 and Granite 4.
 
+use super::experts::{GRANITE_EXPERTS, GRANITE_MOE};
+use super::granite::{GRANITE, HYBRID, SHARED_MLP};
 use super::llama::{LLAMA, VOCAB};
 use crate::hf::common_keys::{EXPERT_WIDTH, NORMALISED, WHOLE_HEADS, some};
 use crate::hf::config::Config;
 use crate::hf::family::Family;
 use crate::hf::keys::{Key, derived, fixed_size, number, size, sizes};
-use crate::hf::names::ENDS;
+use crate::hf::names::{ATTENTION, ENDS, PRE_NORMS};
 use crate::hf::rope::Rope;
 use crate::hf::rules::{How, Rule, change, expert, keep, parts};
-use crate::hf::transforms::gate_up_experts;
+use crate::hf::transforms::{column, gate_up_experts, scan_norm, scan_skip};
 use crate::{Error, Value};
 
 type Computed = Result<Option<Value>, Error>;
@@ -44,7 +46,84 @@ const LFM2_EXPERTS: &[Rule] = &[
 ];
 const LFM2_ENDS: &[Rule] = &[keep("embedding_norm", "token_embd_norm")];
 
+/// Sizes of the selective scans of Granite 4.
+const SCAN: &[Key] = &[
+    size("ssm.conv_kernel", &["mamba_d_conv"]),
+    size("ssm.state_size", &["mamba_d_state"]),
+    size("ssm.group_count", &["mamba_n_groups"]),
+    size("ssm.time_step_rank", &["mamba_n_heads"]),
+    derived("ssm.inner_size", expanded),
+    derived("ssm.time_step_min", |config, _| bound(config, 0)),
+    derived("ssm.time_step_max", |config, _| bound(config, 1)),
+    derived("attention.head_count_kv", kv_heads),
+];
+
+/// Selective scans of Granite 4.
+const MAMBA: &[Rule] = &[
+    keep("mamba.in_proj", "ssm_in"),
+    change("mamba.conv1d", "ssm_conv1d", How::Squeeze),
+    change("mamba.A_log", "ssm_a", How::NegExp(Some(column))),
+    parts("mamba.D", "", scan_skip),
+    keep("mamba.dt_bias", "ssm_dt.bias"),
+    parts("mamba.norm.weight", "", scan_norm),
+    keep("mamba.out_proj", "ssm_out"),
+];
+
+/// Kinds of layers with a selective scan.
+const RECURRENT: &[&str] = &["mamba", "linear_attention"];
+
+const GRANITEHYBRID: Family = Family {
+    classes: &["GraniteMoeHybridForCausalLM"],
+    types: &["granitemoehybrid"],
+    layers: RECURRENT,
+    architecture: "granitehybrid",
+    keys: &[
+        GRANITE[0],
+        GRANITE[1],
+        GRANITE[2],
+        GRANITE[3],
+        GRANITE[4],
+        GRANITE[5],
+        size("feed_forward_length", &["shared_intermediate_size"]),
+        HYBRID[1],
+        SCAN[0],
+        SCAN[1],
+        SCAN[2],
+        SCAN[3],
+        SCAN[4],
+        SCAN[5],
+        SCAN[6],
+        SCAN[7],
+    ],
+    blocks: &[ATTENTION, PRE_NORMS, MAMBA, SHARED_MLP],
+    ..LLAMA
+};
+
 pub(super) const FAMILIES: &[Family] = &[
+    Family {
+        needs: "num_local_experts",
+        keys: &[
+            GRANITE_MOE[0],
+            GRANITE_MOE[1],
+            GRANITE_MOE[2],
+            GRANITE_MOE[3],
+            GRANITE_MOE[4],
+            GRANITE_MOE[5],
+            GRANITE_MOE[6],
+            HYBRID[1],
+            SCAN[0],
+            SCAN[1],
+            SCAN[2],
+            SCAN[3],
+            SCAN[4],
+            SCAN[5],
+            SCAN[6],
+            SCAN[7],
+        ],
+        blocks: &[ATTENTION, PRE_NORMS, MAMBA, GRANITE_EXPERTS],
+        ..GRANITEHYBRID
+    },
+    GRANITEHYBRID,
     Family {
         classes: &["Lfm2ForCausalLM", "LFM2ForCausalLM"],
         types: &["lfm2"],
@@ -81,9 +160,12 @@ pub(super) const FAMILIES: &[Family] = &[
 /// with attention.
 fn kv_heads(config: &Config, _: &Rope) -> Computed {
     let heads = config.kv_heads()?;
-    let stated = config
-        .layer_types()?
-        .map(|types| types.into_iter().map(|name| name == "full_attention").collect::<Vec<_>>());
+    let stated = config.layer_types()?.map(|types| {
+        types
+            .into_iter()
+            .map(|name| name.ends_with("attention") && !RECURRENT.contains(&name))
+            .collect::<Vec<_>>()
+    });
     let attends = match (stated, config.all.list("full_attn_idxs")?) {
         (Some(attends), _) => {
             config.all.disregard(&["full_attn_idxs"]);
@@ -97,6 +179,39 @@ fn kv_heads(config: &Config, _: &Rope) -> Computed {
         (None, None) => vec![true; config.layers],
     };
     Ok(Some(sizes(attends.into_iter().map(|attends| if attends { heads } else { 0 }))))
+}
+
+/// Elements of the inputs of all heads of a scan.
+fn expanded(config: &Config, _: &Rope) -> Computed {
+    let expand = config.all.required_size(&["mamba_expand"])?;
+    let heads = config.all.required_size(&["mamba_n_heads"])?;
+    let inner = expand.saturating_mul(config.hidden);
+    match config.all.get("mamba_d_head") {
+        Some(stated) if stated.as_str() != Some("auto") => {
+            let dim = config.all.required_size(&["mamba_d_head"])?;
+            if dim.checked_mul(heads) != Some(inner) {
+                let expected = format!("{inner} / {heads}, the inner width per head");
+                return Err(config.unsupported("mamba_d_head", dim, &expected));
+            }
+        }
+        _ => {}
+    }
+    match u32::try_from(inner) {
+        Ok(inner) => Ok(Some(inner.into())),
+        Err(_) => Err(config.unsupported("mamba_expand", expand, "a smaller factor")),
+    }
+}
+
+/// A bound of the steps of a scan; `None` for infinity, which is an object in files.
+fn bound(config: &Config, index: usize) -> Computed {
+    let key = "time_step_limit";
+    let Some(limits) = config.all.list(key)? else { return Ok(None) };
+    let limit = limits.get(index).filter(|_| limits.len() == 2);
+    match limit.map(|limit| (limit.as_f64(), &limit["__float__"])) {
+        Some((Some(limit), _)) => Ok(Some((limit as f32).into())),
+        Some((None, name)) if name == "Infinity" && index == 1 => Ok(None),
+        _ => Err(config.unsupported(key, "another list", "two numbers")),
+    }
 }
 
 /// The width of the feed-forward network, which files state before an adjustment.
