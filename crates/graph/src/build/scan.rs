@@ -7,8 +7,8 @@ use crate::{
 };
 
 impl Builder<'_> {
-    /// A selective scan over `n`, up to the output linear (Mamba-2, arXiv 2405.21060, figure 6): one
-    /// linear has gates, inputs and steps; a convolution mixes the inputs before the scan.
+    /// A selective scan over `n`, up to the output linear (Mamba-2, arXiv 2405.21060, figure 6).
+    /// One linear has gates, inputs and steps. A convolution mixes the inputs before the scan.
     pub(super) fn scan(&mut self, shape: &ScanShape, n: BufferId) -> Result<BufferId, Error> {
         let &ScanShape { heads, groups, head_dim, state_dim, taps, steps: [low, high], .. } = shape;
         let (inner, channels) = (shape.inner(), shape.channels());
