@@ -1,15 +1,16 @@
 //! Architectures whose rows of queries and keys have another order in GGUF files than in Hugging
 //! Face directories.
 
-use crate::{Error, Metadata, clip};
+use crate::{Error, Metadata, Value, clip};
 
 /// Architectures in whose GGUF files the two halves of a head's rows are interleaved, as
 /// llama.cpp's rotary embedding of them expects it.
-const INTERLEAVED: [&str; 11] = [
+const INTERLEAVED: [&str; 12] = [
     "arcee",
     "bailingmoe",
     "granite",
     "granite_swa",
+    "granitehybrid",
     "granitemoe",
     "internlm2",
     "llama",
@@ -31,7 +32,19 @@ pub(crate) fn heads_of(metadata: &Metadata, tensor: &str) -> Result<Option<usize
     if !INTERLEAVED.contains(&architecture) {
         return Ok(None);
     }
-    let size = |key: &str| metadata.opt_usize(&format!("{architecture}.attention.{key}"));
+    let layer = tensor.strip_prefix("blk.").and_then(|name| name.split_once('.'));
+    let layer = layer.and_then(|(layer, _)| layer.parse::<usize>().ok()).unwrap_or(0);
+    let size = |key: &str| {
+        let key = format!("{architecture}.attention.{key}");
+        match metadata.get(&key) {
+            // layers with a state have no heads of keys
+            Some(Value::Array(_)) => {
+                let all = metadata.opt_i32_array(&key)?.unwrap_or_default();
+                Ok(all.get(layer).and_then(|&heads| usize::try_from(heads).ok()))
+            }
+            _ => metadata.opt_usize(&key),
+        }
+    };
     match tensor {
         name if name.contains(".attn_q.") => size("head_count"),
         name if name.contains(".attn_k.") => {

@@ -24,9 +24,10 @@ const OTHERS: [(&str, &str); 7] = [
 ];
 
 /// Keys that llama.cpp's converter writes otherwise.
-const KEYS: [(&str, &str); 4] = [
+const KEYS: [(&str, &str); 5] = [
     // lengths that it has in its code, whatever the directory says
     ("falcon", "context_length"),
+    ("granite-hybrid", "context_length"),
     ("hunyuan-dense", "context_length"),
     ("nomic-bert-moe", "context_length"),
     // lists of equal numbers
