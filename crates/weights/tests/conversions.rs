@@ -8,13 +8,11 @@ use std::{fs, path::Path};
 use pelton_weights::{Checkpoint, Conversion, Value};
 
 /// Tensors that the two converters write otherwise, with the same effect.
-const OTHERS: [(&str, &str); 7] = [
+const OTHERS: [(&str, &str); 6] = [
     // the one without a pooler, which scores depend on
     ("bert-reranker", "cls."),
     // the sum of the experts' last summands, which routers weight
     ("nomic-bert-moe", "ffn_exps_sum.bias"),
-    // another name
-    ("hy-v3", "exp_probs_b"),
     // less their mean, which changes no choice
     ("sarvam-moe", "exp_probs_b"),
     // divisors of frequencies, rounded otherwise

@@ -113,8 +113,10 @@ pub(super) fn find<'a>(groups: &[&'a [Rule]], name: &str) -> Option<Match<'a>> {
 impl Rule {
     /// Whether the rule concerns a single tensor, whose name has no suffix or is the whole `from`.
     fn is_of_tensor(&self) -> bool {
+        // the last has no suffix in files of Hunyuan 3
+        const ENDS: [&str; 4] = [".weight", ".bias", ".scale", "exp_probs_b"];
         self.to.is_empty()
-            || [".weight", ".bias", ".scale"].iter().any(|suffix| self.to.ends_with(suffix))
+            || ENDS.iter().any(|suffix| self.to.ends_with(suffix))
             || matches!(self.how, How::NegExp(_))
     }
 }

@@ -190,8 +190,8 @@ pub(super) const FAMILIES: &[Family] = &[
             SHARED_EXPERT,
             &[
                 keep("mlp.router.gate", "ffn_gate_inp"),
-                keep("mlp.expert_bias", "exp_probs_b.bias"),
-                keep("mlp.e_score_correction_bias", "exp_probs_b.bias"),
+                keep("mlp.expert_bias", "exp_probs_b"),
+                keep("mlp.e_score_correction_bias", "exp_probs_b"),
                 keep("mlp.shared_mlp.gate_proj", "ffn_gate_shexp"),
                 keep("mlp.shared_mlp.up_proj", "ffn_up_shexp"),
                 keep("mlp.shared_mlp.down_proj", "ffn_down_shexp"),
