@@ -39,7 +39,7 @@ class Shape(NamedTuple):
     theta: float
     context: int
     experts: Experts | None = None
-    # further keys: whole numbers, or lists of them
+    # further keys: numbers, or lists of whole ones
     keys: tuple = ()
     # control tokens of pictures
     marks: tuple = ()
@@ -195,10 +195,10 @@ def random_data():
     return data
 
 
-def write(path, shape, kind, data=None, every=None, keys=()):
+def write(path, shape, kind, data=None, every=None, keys=(), kv_heads=None):
     """Write a model. `data(name, dims, kind)` gives a tensor's data, random ones if it is absent;
-    `every` replaces the list of tensors, `keys` are more keys of the architecture with whole
-    numbers."""
+    `every` replaces the list of tensors, `keys` are more keys of the architecture, and `kv_heads`
+    has a number for each layer."""
     data = data or random_data()
     writer = gguf.GGUFWriter(path, shape.arch)
     writer.add_name(f"{path.stem}, random weights")
@@ -207,7 +207,7 @@ def write(path, shape, kind, data=None, every=None, keys=()):
     writer.add_embedding_length(shape.hidden)
     writer.add_feed_forward_length(shape.ffn)
     writer.add_head_count(shape.heads)
-    writer.add_head_count_kv(shape.kv_heads)
+    writer.add_head_count_kv(kv_heads or shape.kv_heads)
     writer.add_key_length(shape.head_dim)
     writer.add_value_length(shape.head_dim)
     writer.add_rope_dimension_count(shape.head_dim)
@@ -218,7 +218,8 @@ def write(path, shape, kind, data=None, every=None, keys=()):
         writer.add_expert_used_count(shape.experts.used)
         writer.add_expert_feed_forward_length(shape.experts.ffn)
     for name, value in (*shape.keys, *keys):
-        add = writer.add_array if isinstance(value, list) else writer.add_uint32
+        kinds = {list: writer.add_array, float: writer.add_float32}
+        add = kinds.get(type(value), writer.add_uint32)
         add(f"{shape.arch}.{name}", value)
     add_vocabulary(writer, shape.vocab, shape.marks)
     add_tensors(writer, list(every or tensors(shape, kind)), data)
@@ -239,8 +240,9 @@ def add_tensors(writer, every, data):
     writer.close()
 
 
-def main():
-    text = f"{__doc__}shapes: {', '.join(SHAPES)}\ntypes: {', '.join(TYPES)}\n"
+def arguments(about, shapes):
+    """The folder of the command line, and each name with its shape and type."""
+    text = f"{about}shapes: {', '.join(shapes)}\ntypes: {', '.join(TYPES)}\n"
     ap = argparse.ArgumentParser(description=text, usage=argparse.SUPPRESS,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("folder", type=Path)
@@ -248,11 +250,16 @@ def main():
     a = ap.parse_args()
     names = [(name, *name.rpartition("-")[::2]) for name in a.names]
     for name, shape, kind in names:
-        if shape not in SHAPES or kind not in TYPES:
+        if shape not in shapes or kind not in TYPES:
             ap.error(f"{name} is not SHAPE-TYPE; --help lists both")
     a.folder.mkdir(parents=True, exist_ok=True)
+    return a.folder, names
+
+
+def main():
+    folder, names = arguments(__doc__, SHAPES)
     for name, shape, kind in names:
-        path = a.folder / f"{name}.gguf"
+        path = folder / f"{name}.gguf"
         write(path, SHAPES[shape], kind)
         print(path)
 

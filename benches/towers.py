@@ -118,18 +118,9 @@ def write(path, tower, width):
 
 
 def main():
-    text = f"{__doc__}shapes: {', '.join(TOWERS)}\ntypes: {', '.join(models.TYPES)}\n"
-    ap = argparse.ArgumentParser(description=text, usage=argparse.SUPPRESS,
-                                 formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("folder", type=Path)
-    ap.add_argument("names", nargs="+", metavar="NAME")
-    a = ap.parse_args()
-    names = [(name, *name.rpartition("-")[::2]) for name in a.names]
+    into, names = models.arguments(__doc__, TOWERS)
     for name, shape, kind in names:
-        if shape not in TOWERS or kind not in models.TYPES:
-            ap.error(f"{name} is not SHAPE-TYPE; --help lists both")
-    for name, shape, kind in names:
-        folder = a.folder / name
+        folder = into / name
         folder.mkdir(parents=True, exist_ok=True)
         models.write(folder / f"{name}.gguf", models.SHAPES[shape], kind)
         write(folder / f"mmproj-{name}.gguf", TOWERS[shape], models.SHAPES[shape].hidden)
