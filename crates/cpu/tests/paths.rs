@@ -8,7 +8,8 @@ use std::sync::Arc;
 use pelton_cpu::Cpu;
 use pelton_graph::Phase::{Decode, Prompt};
 use pelton_graph::{
-    Backend, Error, Executable, KvType, Limits, Op, Plan, TableEdit, Weight, WeightKind, build,
+    Backend, Error, Executable, KvElement, KvType, Limits, Op, Plan, TableEdit, Weight, WeightKind,
+    build,
 };
 use pelton_quant::DType;
 use pelton_testing::{
@@ -32,7 +33,15 @@ fn equals_reference() {
 #[test]
 fn far_positions() {
     // also how far logits of the two phases may differ
-    let types = [(KvType::F32, 1e-5, 1e-3), (KvType::F16, 1e-3, 5e-3), (KvType::Q8_0, 1e-2, 5e-2)];
+    let mixed = KvType { keys: KvElement::Q5_1, values: KvElement::Iq4Nl };
+    let types = [
+        (KvType::F32, 1e-5, 1e-3),
+        (KvType::F16, 1e-3, 5e-3),
+        (KvType::both(KvElement::Bf16), 1e-2, 5e-2),
+        (KvType::Q8_0, 1e-2, 5e-2),
+        (KvType::both(KvElement::Q4_0), 1e-1, 3e-1),
+        (mixed, 1e-1, 3e-1),
+    ];
     for (kv, limit, tolerance) in types {
         fast(3, |subject| Subject { tolerance, ..subject }.far_positions(&[(kv, limit)]));
     }
@@ -48,8 +57,11 @@ fn keys_and_values_in_q8_0() {
             let limits = Limits { rows: 300, wants: 300, kv, ..limits(&spec) };
             logits(&mut *load(&cpu, &spec, &unfused, limits), &tokens, &[(Prompt, 300)])
         };
-        let difference = relative_difference(&run(KvType::F32), &run(KvType::Q8_0));
+        let exact = run(KvType::F32);
+        let difference = relative_difference(&exact, &run(KvType::Q8_0));
         assert!((1e-3..3e-2).contains(&difference), "{difference}");
+        let difference = relative_difference(&exact, &run(KvType::both(KvElement::Q4_0)));
+        assert!((1e-2..3e-1).contains(&difference), "{difference}");
 
         let spec = ModelSpec { head_dim: 24, ..spec };
         let checkpoint = Arc::new(spec.checkpoint());

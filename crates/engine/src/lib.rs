@@ -83,7 +83,7 @@ pub use error::{Error, ErrorKind, Report};
 pub use model::{Model, SamplingDefaults, Summary};
 pub use pelton_constraint::{Constraint, Error as ConstraintError};
 pub use pelton_cpu::default_threads;
-pub use pelton_graph::{KvType, Needs};
+pub use pelton_graph::{KvElement, KvType, Needs};
 pub use pelton_image::Picture;
 pub use pelton_place::{
     DeviceShare, FeedForwards, Placement, Prediction, PromptPrediction, Term as PredictionTerm,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pelton_cpu::Cpu;
 use pelton_gpu::{Gpu, adapters};
-use pelton_graph::{Effort, KvType, MatrixScores, Plan};
+use pelton_graph::{Effort, KvElement, KvType, MatrixScores, Plan};
 use pelton_quant::DType;
 use pelton_testing::{Need, backend::Subject, skip};
 use pelton_weights::Checkpoint;
@@ -41,6 +41,8 @@ fn far_positions() {
 #[test]
 fn far_positions_in_blocks() {
     within(5e-2, |subject| subject.far_positions(&[(KvType::Q8_0, 1e-2)]));
+    let mixed = KvType { keys: KvElement::Q5_1, values: KvElement::Q4_0 };
+    within(3e-1, |subject| subject.far_positions(&[(mixed, 1e-1)]));
 }
 
 #[test]

@@ -93,11 +93,11 @@ pub enum Error {
         error: std::io::Error,
     },
 
-    /// KV caches of the limits' element type are not supported.
+    /// Keys or values of an element type of the limits are not supported.
     #[error("KV cache in {kv}: {what}")]
     Kv {
         /// The type.
-        kv: crate::KvType,
+        kv: crate::KvElement,
         /// The reason, and what is expected.
         what: String,
     },

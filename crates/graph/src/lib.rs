@@ -52,7 +52,7 @@ pub use effort::{
 pub use error::Error;
 pub use ids::{BufferId, RopeId, WeightId};
 pub use indices::Index;
-pub use kv::{KvType, PAGE, pages_for};
+pub use kv::{KvBlock, KvElement, KvType, PAGE, pages_for};
 pub use limits::Limits;
 pub use needs::Needs;
 pub use op::{

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::{
-    Adapters, BufferId, EffortOptions, Error, Index, Mask, Op, Phase, Rope, RopeId, TableRow,
-    Weight, WeightId,
+    Adapters, BufferId, EffortOptions, Error, Index, KvElement, KvType, Mask, Op, Phase, Rope,
+    RopeId, TableRow, Weight, WeightId,
 };
 
 /// The rows of a pass that a buffer holds.
@@ -81,6 +81,43 @@ impl Cache {
     /// The length of keys and values if it is the same and both are stored.
     pub fn head_dim(&self) -> Option<usize> {
         (self.values == Values::Own { dim: self.key_dim }).then_some(self.key_dim)
+    }
+
+    /// The type of the values, which may be a prefix of the keys.
+    pub const fn value_type(&self, kv: KvType) -> KvElement {
+        match self.values {
+            Values::Own { .. } => kv.values,
+            Values::KeyPrefix { .. } => kv.keys,
+        }
+    }
+
+    /// Bytes of one position. Blocks do not span heads.
+    pub const fn bytes_per_position(&self, kv: KvType) -> usize {
+        let values = match self.values {
+            Values::Own { dim } => kv.values.bytes(dim),
+            Values::KeyPrefix { .. } => 0,
+        };
+        self.heads * (kv.keys.bytes(self.key_dim) + values)
+    }
+
+    /// Checks that keys and values are whole blocks of their types.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Kv`] naming the type and the length of the heads.
+    pub fn check(&self, kv: KvType) -> Result<(), Error> {
+        let sides = [(kv.keys, self.key_dim), (self.value_type(kv), self.value_dim())];
+        let ragged = |(kv, dim): &(KvElement, usize)| !dim.is_multiple_of(kv.dtype().block_len());
+        match sides.into_iter().find(ragged) {
+            Some((kv, dim)) => Err(Error::Kv {
+                kv,
+                what: format!(
+                    "heads of {dim} elements are no whole blocks of {}, expected f16, bf16 or f32",
+                    kv.dtype().block_len()
+                ),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Elements that it stores for a position.

@@ -41,7 +41,7 @@ pub fn cache_read(plan: &Plan, step: &Step, positions: usize, kv: KvType) -> f64
             let last = positions.saturating_sub(1);
             let group = Place::of(last as u32).group;
             let seen = attention.mask.range(last, positions, group).len();
-            kv.bytes(cache.len_per_position() * seen) as f64
+            (cache.bytes_per_position(kv) * seen) as f64
         }
         _ => 0.0,
     }

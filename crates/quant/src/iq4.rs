@@ -7,6 +7,7 @@ use crate::fit::{
     Anchor, Ends, Levels, Scaled, SubBlocks, important, mean_square, nearest, part, squares,
 };
 use crate::nibbles;
+use crate::parts::Parts;
 use crate::scale::{F16Scale, extreme, reciprocal};
 
 /// The values of the 16 codes of IQ4_NL before scaling.
@@ -148,6 +149,31 @@ impl BlockIq4Xs {
 
 /// The candidates of scales.
 const ENDS: Ends = Ends { level: -127.0, opposite: 113.0, step: 1.0, reach: 7 };
+
+/// The parts of a block of IQ4_NL without a search: codes by the scale that maps the value of the
+/// largest magnitude to the level −127, then the scale of the least squares, weighted by squares,
+/// of these codes.
+#[inline(always)]
+pub(crate) fn plain(values: &[f32; 32]) -> Parts {
+    let largest = extreme(values);
+    let inverse = match largest.abs() < LEAST {
+        true => return Parts { d: 0.0, m: 0.0, codes: [nearest_level(0.0); 32] },
+        false => 1.0 / (largest / f32::from(IQ4_NL_LEVELS[0])),
+    };
+    // the upper one of two levels as near, other than where scales are searched
+    let codes =
+        values.map(|v| MIDDLES.iter().map(|&middle| u8::from(v * inverse >= middle)).sum::<u8>());
+    let (mut products, mut squares) = (0.0, 0.0);
+    for (&v, &code) in values.iter().zip(&codes) {
+        let level = f32::from(IQ4_NL_LEVELS[usize::from(code)]);
+        products += v * v * level * v;
+        squares += v * v * level * level;
+    }
+    Parts { d: products / squares, m: 0.0, codes }
+}
+
+/// The magnitude below which all values of a block are 0.
+const LEAST: f32 = 1e-15;
 
 /// The scale of a block of levels.
 #[inline(always)]

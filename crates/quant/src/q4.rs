@@ -5,6 +5,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::fit::{Affine, Anchor, Search, important, mean_square, nearest};
 use crate::nibbles;
+use crate::parts::Parts;
 use crate::scale::{F16Scale, extreme, range, reciprocal};
 
 /// A block of Q4_0: element `i` is `d * codes[i]`.
@@ -42,9 +43,7 @@ impl BlockQ4_0 {
     /// positive counterpart, so an element of the same magnitude and the other sign becomes 7.
     #[inline(always)]
     pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
-        let d = extreme(values) / -8.0;
-        let inverse = reciprocal(d);
-        let codes = values.map(|v| ((v * inverse + 8.5) as u8).min(15));
+        let Parts { d, m: _, codes } = symmetric(values);
         Some(Self { d: F16Scale::from_f32(d)?, qs: nibbles::pack(&codes) })
     }
 
@@ -97,13 +96,10 @@ impl BlockQ4_1 {
 
     #[inline(always)]
     pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
-        let (min, max) = range(values);
-        let d = (max - min) / 15.0;
-        let inverse = reciprocal(d);
-        let codes = values.map(|v| (((v - min) * inverse + 0.5) as u8).min(15));
+        let Parts { d, m, codes } = affine(values);
         Some(Self {
             d: F16Scale::from_f32(d)?,
-            m: F16Scale::from_f32(min)?,
+            m: F16Scale::from_f32(m)?,
             qs: nibbles::pack(&codes),
         })
     }
@@ -121,4 +117,23 @@ impl BlockQ4_1 {
         let codes = values.map(|v| nearest((v - m.to_f32()) * inverse, 0.0, 15.0) as u8);
         Some(Self { d, m, qs: nibbles::pack(&codes) })
     }
+}
+
+/// The parts of a block of Q4_0.
+#[inline(always)]
+pub(crate) fn symmetric(values: &[f32; 32]) -> Parts {
+    let d = extreme(values) / -8.0;
+    let inverse = reciprocal(d);
+    let codes = values.map(|v| ((v * inverse + 8.5) as u8).min(15));
+    Parts { d, m: 0.0, codes }
+}
+
+/// The parts of a block of Q4_1.
+#[inline(always)]
+pub(crate) fn affine(values: &[f32; 32]) -> Parts {
+    let (min, max) = range(values);
+    let d = (max - min) / 15.0;
+    let inverse = reciprocal(d);
+    let codes = values.map(|v| (((v - min) * inverse + 0.5) as u8).min(15));
+    Parts { d, m: min, codes }
 }

@@ -5,6 +5,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::fit::{Affine, Anchor, Search, important, mean_square, nearest};
 use crate::nibbles;
+use crate::parts::Parts;
 use crate::scale::{F16Scale, extreme, range, reciprocal};
 
 /// A block of Q5_0: element `i` is `d * codes[i]`.
@@ -46,9 +47,7 @@ impl BlockQ5_0 {
     /// Encodes like Q4_0: the element of the largest magnitude becomes −16, its negative 15.
     #[inline(always)]
     pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
-        let d = extreme(values) / -16.0;
-        let inverse = reciprocal(d);
-        let codes = values.map(|v| ((v * inverse + 16.5) as u8).min(31));
+        let Parts { d, m: _, codes } = symmetric(values);
         Some(Self {
             d: F16Scale::from_f32(d)?,
             qh: nibbles::pack_fifth(&codes),
@@ -108,13 +107,10 @@ impl BlockQ5_1 {
 
     #[inline(always)]
     pub(crate) fn encode(values: &[f32; 32]) -> Option<Self> {
-        let (min, max) = range(values);
-        let d = (max - min) / 31.0;
-        let inverse = reciprocal(d);
-        let codes = values.map(|v| (((v - min) * inverse + 0.5) as u8).min(31));
+        let Parts { d, m, codes } = affine(values);
         Some(Self {
             d: F16Scale::from_f32(d)?,
-            m: F16Scale::from_f32(min)?,
+            m: F16Scale::from_f32(m)?,
             qh: nibbles::pack_fifth(&codes),
             qs: nibbles::pack(&codes),
         })
@@ -133,4 +129,23 @@ impl BlockQ5_1 {
         let codes = values.map(|v| nearest((v - m.to_f32()) * inverse, 0.0, 31.0) as u8);
         Some(Self { d, m, qh: nibbles::pack_fifth(&codes), qs: nibbles::pack(&codes) })
     }
+}
+
+/// The parts of a block of Q5_0.
+#[inline(always)]
+pub(crate) fn symmetric(values: &[f32; 32]) -> Parts {
+    let d = extreme(values) / -16.0;
+    let inverse = reciprocal(d);
+    let codes = values.map(|v| ((v * inverse + 16.5) as u8).min(31));
+    Parts { d, m: 0.0, codes }
+}
+
+/// The parts of a block of Q5_1.
+#[inline(always)]
+pub(crate) fn affine(values: &[f32; 32]) -> Parts {
+    let (min, max) = range(values);
+    let d = (max - min) / 31.0;
+    let inverse = reciprocal(d);
+    let codes = values.map(|v| (((v - min) * inverse + 0.5) as u8).min(31));
+    Parts { d, m: min, codes }
 }

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use pelton_quant::{DType, decode, encode};
+use pelton_quant::{DType, Parts, decode, encode};
 
 /// The types that gguf encodes too.
 const WRITABLE: [DType; 10] = [
@@ -72,6 +72,25 @@ fn encoding_equals_gguf_byte_for_byte() {
             }
             assert_eq!(found, expected, "{dtype} block {i}: {values_of_block:?}");
         }
+    }
+}
+
+/// IQ4_NL as keys and values are rounded, on the values of Q4_0: `IQ4_NL.plain` is of ggml's
+/// `quantize_row_iq4_nl_ref` (`make_golden.py`).
+#[test]
+fn plain_levels_equal_ggml() {
+    let values = golden_f32(DType::Q4_0, "values");
+    let expected = golden(DType::IQ4_NL, "plain");
+    for (i, (x, expected)) in values.as_chunks().0.iter().zip(expected.chunks(18)).enumerate() {
+        if x.iter().all(|x: &f32| x.abs() < 1e-15) {
+            // ggml leaves the codes of a scale of 0 undefined
+            assert_eq!(Parts::of(DType::IQ4_NL, x).unwrap().d, 0.0);
+            continue;
+        }
+        let Parts { d, m: _, codes } = Parts::of(DType::IQ4_NL, x).unwrap();
+        let d = half::f16::from_f32(d).to_le_bytes();
+        let codes: Vec<u8> = (0..16).map(|j| codes[j] | codes[j + 16] << 4).collect();
+        assert_eq!(([d[0], d[1]], &*codes), ([expected[0], expected[1]], &expected[2..]), "{i}");
     }
 }
 

@@ -29,7 +29,7 @@ class _LoadOptions(TypedDict, total=False):
     pooling: Literal["mean", "cls", "last", "none"] | None
     loras: Sequence[tuple[_Path, float]] | None
     quantize: str | None
-    kv: Literal["f16", "f32", "q8_0"] | None
+    kv: str | None
     kv_memory: int | str | None
     kv_bytes: int | str | None
     kv_share: float | None
@@ -502,6 +502,6 @@ def load_speech(
     threads: int | None = None,
     windows: int = 1,
     beams: int = 5,
-    kv: Literal["f16", "f32", "q8_0"] = "f16",
+    kv: str = "f16",
 ) -> SpeechModel: ...
 def _time_in_rust(model: Model, prompt: Sequence[int], max_tokens: int) -> tuple[int, float]: ...

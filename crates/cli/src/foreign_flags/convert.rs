@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
+use pelton::KvElement;
 use serde_json::Value;
 
 /// Converts a value for an option of Pelton.
@@ -130,12 +131,51 @@ pub(super) fn gpu_layers(value: &str, own: &'static str) -> Became {
 
 /// The type of keys and values.
 pub(super) fn kv(value: &str, own: &'static str) -> Became {
-    match value.to_ascii_lowercase().as_str() {
-        "auto" => none(),
-        known @ ("f16" | "f32" | "q8_0") => one(own, known),
-        "float16" | "half" => one(own, "f16"),
-        "float32" | "float" => one(own, "f32"),
-        _ => expected("one of f16, f32, q8_0"),
+    let value = value.to_ascii_lowercase();
+    let name = match value.as_str() {
+        "auto" => return none(),
+        "float16" | "half" => "f16",
+        "float32" | "float" => "f32",
+        "bfloat16" => "bf16",
+        name => name,
+    };
+    match name.parse::<KvElement>() {
+        Ok(known) => one(own, known),
+        Err(_) => {
+            expected(&format!("one of {}", KvElement::ALL.map(|kv| kv.to_string()).join(", ")))
+        }
+    }
+}
+
+/// The type of keys alone: a word that [`kv_after`] completes.
+pub(super) fn kv_keys(value: &str, own: &'static str) -> Became {
+    side(kv(value, own), |word| format!("{word}/"))
+}
+
+/// The type of values alone.
+pub(super) fn kv_values(value: &str, own: &'static str) -> Became {
+    side(kv(value, own), |word| word.replace('=', "=/"))
+}
+
+fn side(became: Became, of: impl Fn(&String) -> String) -> Became {
+    match became {
+        Words(words) => Words(words.iter().map(of).collect()),
+        other => other,
+    }
+}
+
+/// A word for the types of keys and values, of which one may be missing, after an earlier one.
+pub(super) fn kv_after(before: &str, word: &str) -> String {
+    let sides = |word: &str| {
+        let types = word.rsplit('=').next().unwrap_or(word).to_owned();
+        types.split_once('/').map_or((types.clone(), types.clone()), |(k, v)| (k.into(), v.into()))
+    };
+    let ((keys, values), (new_keys, new_values)) = (sides(before), sides(word));
+    let keys = if new_keys.is_empty() { keys } else { new_keys };
+    let values = if new_values.is_empty() { values } else { new_values };
+    match keys == values {
+        true => format!("--kv={keys}"),
+        false => format!("--kv={keys}/{values}"),
     }
 }
 
@@ -143,7 +183,6 @@ pub(super) fn kv(value: &str, own: &'static str) -> Became {
 pub(super) fn kv_of_vllm(value: &str, own: &'static str) -> Became {
     match value {
         known if known.starts_with("fp8") || known.starts_with("int8") => one(own, "q8_0"),
-        "bfloat16" => hint("--kv f16 keeps keys and values in 16 bits"),
         _ => kv(value, own),
     }
 }

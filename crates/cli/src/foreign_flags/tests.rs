@@ -256,7 +256,7 @@ fn tables_are_sound() {
 #[test]
 fn problems_are_reported_together() {
     let line =
-        "pelton serve m.gguf --mmproj-url p.gguf --slots --rpc h:1 --frobnicate -ctk q4_1 --ts";
+        "pelton serve m.gguf --mmproj-url p.gguf --slots --rpc h:1 --frobnicate -ctk q3_K --ts";
     let words = words(line).into_iter().map(OsString::from).collect();
     let line = rewritten(words, &Cli::command(), &|_| None);
     let errors: Vec<&str> = line.problems.iter().map(|problem| problem.error.as_str()).collect();
@@ -266,7 +266,7 @@ fn problems_are_reported_together() {
             "--mmproj-url is no option of Pelton",
             "--rpc is no option of Pelton",
             "--frobnicate is no option of `pelton serve`",
-            "-ctk is \"q4_1\", expected one of f16, f32, q8_0",
+            "-ctk is \"q3_K\", expected one of f16, f32, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl",
             "--ts is no option of `pelton serve`",
         ]
     );

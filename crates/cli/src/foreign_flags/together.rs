@@ -29,6 +29,12 @@ pub(super) fn finish(walk: &mut Walk) {
     if walk.models.is_empty() && !walk.arguments.is_empty() && !walk.positionals.is_empty() {
         walk.models.push(walk.positionals.remove(0));
     }
+    // the type that is not given is the default
+    for word in &mut walk.options {
+        if let Some(types) = word.to_str().filter(|word| word.starts_with("--kv=")) {
+            *word = convert::kv_after("--kv=f16", types).into();
+        }
+    }
     match walk.command.as_str() {
         "run" => {
             let models = walk.models.drain(..);

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 use super::{
-    convert::Became,
+    convert::{Became, kv_after},
     own::{Own, Value},
     problem::{Problem, unknown},
     programs::{peer_of, row},
@@ -201,6 +201,13 @@ impl Walk {
             self.problems.push(Problem { error, hint: Some(hint) });
             return;
         }
+        let earlier = self.options.iter().find(|word| word.to_string_lossy().starts_with("--kv="));
+        let word = match earlier {
+            Some(earlier) if name == "--kv" => {
+                kv_after(&earlier.to_string_lossy(), &word.to_string_lossy()).into()
+            }
+            _ => word,
+        };
         if self.options.contains(&word) {
             return;
         }
@@ -208,11 +215,6 @@ impl Walk {
         let beginning = format!("{name}=");
         let is_same = |word: &OsString| word.to_string_lossy().starts_with(&beginning);
         if !self.own.appends(name) && self.options.iter().any(is_same) {
-            if name == "--kv" {
-                let error =
-                    "keys and values have different types, expected one for both: --kv TYPE";
-                self.problems.push(Problem { error: error.to_owned(), hint: None });
-            }
             let has_several =
                 |word: &OsString| is_same(word) && word.to_string_lossy().contains(',');
             if name == "--device" && self.options.iter().any(has_several) {

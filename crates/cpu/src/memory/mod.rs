@@ -3,6 +3,7 @@
 mod aligned;
 mod available;
 mod groups;
+mod kv_blocks;
 mod kv_cache;
 mod load_budget;
 pub(crate) mod prefetch;
@@ -13,7 +14,8 @@ mod weights;
 pub(crate) use aligned::AlignedBuf;
 pub use available::SystemMemory;
 pub(crate) use available::available;
-pub(crate) use kv_cache::{BLOCK, KvCache, Stored};
+pub(crate) use kv_blocks::{BLOCK, Blocks, code_bytes, level};
+pub(crate) use kv_cache::{KvCache, Stored};
 pub(crate) use load_budget::{LoadBudget, Use};
 pub(crate) use slot_states::{SlotAdapters, SlotStates};
 pub(crate) use state::{Buffers, State};

@@ -4,9 +4,7 @@
 //! the free memory allows. A context that cannot fit is refused with the greatest one that fits.
 //! Snapshots of recurrent states take at most a quarter of the memory of caches.
 
-use pelton_graph::{
-    Cache, CacheGroup, KvType, Limits, Needs, Op, OutputKind, PAGE, Plan, Values, pages_for,
-};
+use pelton_graph::{Cache, CacheGroup, Limits, Needs, Op, OutputKind, PAGE, Plan, pages_for};
 
 use crate::{
     Error,
@@ -68,7 +66,7 @@ pub(crate) fn wanted_context(options: &LoadOptions) -> Option<usize> {
 pub(crate) fn full_length_bytes(options: &LoadOptions, plan: &Plan) -> u64 {
     let context = wanted_context(options).map_or(plan.context, |context| context.min(plan.context));
     let positions = pages_for(context) * PAGE;
-    let caches = plan.caches.iter().map(|cache| bytes_per_position(cache, options.kv) as u64);
+    let caches = plan.caches.iter().map(|cache| cache.bytes_per_position(options.kv) as u64);
     let sequences = options.max_concurrent.unwrap_or(1) as u64;
     caches.sum::<u64>().saturating_mul(positions as u64).saturating_mul(sequences)
 }
@@ -87,7 +85,7 @@ pub(crate) fn free(budget: Option<u64>, needs: &Needs, states: u64) -> Option<u6
 pub(crate) fn bytes(plan: &Plan, limits: &Limits) -> u64 {
     let of_cache = |cache: &Cache| {
         let pages = limits.pages.get(cache.group).copied().unwrap_or(0);
-        (pages * PAGE) as u64 * bytes_per_position(cache, limits.kv) as u64
+        (pages * PAGE) as u64 * cache.bytes_per_position(limits.kv) as u64
     };
     let state: u64 = plan.states.iter().map(|state| 4 * state.len as u64).sum();
     let states = (limits.sequences + limits.snapshots) as u64;
@@ -217,15 +215,6 @@ struct Pages<'a> {
     state: u64,
 }
 
-/// Bytes of one position in a cache. Blocks of [`KvType::Q8_0`] do not span heads.
-fn bytes_per_position(cache: &Cache, kv: KvType) -> usize {
-    let values = match cache.values {
-        Values::Own { dim } => kv.bytes(dim),
-        Values::KeyPrefix { .. } => 0,
-    };
-    cache.heads * (kv.bytes(cache.key_dim) + values)
-}
-
 impl<'a> Pages<'a> {
     fn new(
         options: &LoadOptions,
@@ -237,7 +226,7 @@ impl<'a> Pages<'a> {
         let bytes = |g| {
             let caches = part.caches.iter().filter(|cache| cache.group == g);
             PAGE as u64
-                * caches.map(|cache| bytes_per_position(cache, options.kv) as u64).sum::<u64>()
+                * caches.map(|cache| cache.bytes_per_position(options.kv) as u64).sum::<u64>()
         };
         let state = part.states.iter().map(|state| 4 * state.len as u64).sum();
         Self {

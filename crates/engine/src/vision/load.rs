@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use pelton_graph::{
-    Backend, KvType, Limits, Mask, Op, PictureRows, Plan, VisionTower, build_tower, pages_for,
+    Backend, KvElement, KvType, Limits, Mask, Op, PictureRows, Plan, VisionTower, build_tower,
+    pages_for,
 };
 use pelton_image::{Bounds, Preprocessor, Tower};
 use pelton_tokenizer::{Special, Tokenizer};
@@ -54,11 +55,9 @@ pub(crate) fn open(checkpoint: Checkpoint, options: &LoadOptions) -> Result<Open
     };
     let (tower, checkpoint) = (Arc::new(tower), Arc::new(checkpoint));
     let preprocessor = Arc::new(preprocessor);
-    // they live for a pass, so eight bits would save no memory that lasts
-    let kv = match options.kv {
-        KvType::F32 => KvType::F32,
-        KvType::F16 | KvType::Q8_0 => KvType::F16,
-    };
+    // they live for a pass, so blocks would save no memory that lasts
+    let in_floats = |kv: KvElement| if kv.block().is_some() { KvElement::F16 } else { kv };
+    let kv = KvType { keys: in_floats(options.kv.keys), values: in_floats(options.kv.values) };
     let bounds = Bounds { least, most };
     Ok(OpenTower { tower, checkpoint, preprocessor, bounds, rows, kv })
 }

@@ -3,7 +3,9 @@
 
 use std::{thread, time::Duration};
 
-use pelton::{Engine, KvMemory, KvType, LoadOptions, Model, ModelSource, Sampling, graph::Backend};
+use pelton::{
+    Engine, KvElement, KvMemory, LoadOptions, Model, ModelSource, Sampling, graph::Backend,
+};
 use pelton_cpu::Cpu;
 use pelton_testing::Random;
 
@@ -61,7 +63,7 @@ fn requests_at_random_times_some_cancelled(backend: &(impl Backend + Clone + 'st
         .collect();
     assert_eq!(alone.status().prefix_hit_tokens, 0);
     let per_position = (0..alone.plan().groups.len())
-        .map(|group| KvType::F16.bytes(alone.plan().cache_len_per_position(group)) as u64);
+        .map(|group| KvElement::F16.bytes(alone.plan().cache_len_per_position(group)) as u64);
     let bytes = 1024 * per_position.sum::<u64>();
     // room for two at full length
     let options =

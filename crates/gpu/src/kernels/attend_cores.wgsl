@@ -8,9 +8,10 @@
        sums (query, unit) += weights (query, position) · values (position, unit)
    Positions that a query does not see have weight 0 and change none of its bits, so its result does
    not depend on the tile that it is in. #}
-{% set q8 = kv == "q8_0" %}
-{% set cell = "u32" if q8 else "vec4<f16>" %}
-{% set loaded = "Stored" if q8 else "vec4<f16>" %}
+{# Keys or values in f16 are bound as vectors of them. #}
+{% set direct_keys = key_side.kv == "f16" %}
+{% set direct_values = value_side.kv == "f16" %}
+{% set loaded = "vec4<f16>" if direct_values else "StoredValue" %}
 enable f16;
 enable wgpu_cooperative_matrix;
 // naga refuses matrix cores in loops that end at a value from memory
@@ -30,8 +31,8 @@ var<storage, read> tiles: array<vec2<u32>>;
 var<storage, read> places: array<vec4<u32>>;
 {% endif %}
 var<storage, read> q: array<vec4<f32>>;
-var<storage, read> keys: array<{{ cell }}>;
-var<storage, read> values: array<{{ cell }}>;
+var<storage, read> keys: array<{{ "vec4<f16>" if direct_keys else "KeyCell" }}>;
+var<storage, read> values: array<{{ "vec4<f16>" if direct_values else "ValueCell" }}>;
 var<storage, read_write> a: array<vec4<f32>>;
 {% if sinks %}
 var<storage, read> sinks: array<f32>;
@@ -80,7 +81,7 @@ fn row_of(head: vec4<u32>, query: u32) -> vec4<u32> {
 {% set staged_units = staged * value_units %}
 {% set value_loads = (staged_units + threads - 1) // threads %}
 {% macro at(n, count) %}{{ "min(" if (n + 1) * threads > count }}thread + {{ n * threads }}u{{ ", %su)"|format(count - 1) if (n + 1) * threads > count }}{% endmacro %}
-{% macro of_cache(keys, at) %}{{ ("key_at(" if keys else "value_at(") if q8 else ("keys[" if keys else "values[") }}{{ at }}{{ ")" if q8 else "]" }}{% endmacro %}
+{% macro of_cache(keys, at) %}{{ ("keys[" if keys else "values[") if (direct_keys if keys else direct_values) else ("key_at(" if keys else "value_at(") }}{{ at }}{{ "]" if (direct_keys if keys else direct_values) else ")" }}{% endmacro %}
 {% macro load(n) %}{{ of_cache(false, "from_value + " ~ (at(n, staged_units) if value_stride == value_units else "(" ~ at(n, staged_units) ~ ") / VALUE_UNITS * " ~ value_stride ~ "u + (" ~ at(n, staged_units) ~ ") % VALUE_UNITS")) }}{% endmacro %}
 {% macro fetch(tile) %}
 {
@@ -176,7 +177,7 @@ fn main(
     }
 {% endif %}
 {% for n in range(key_loads) %}
-    var key{{ n }}: {{ loaded }};
+    var key{{ n }}: {{ "vec4<f16>" if direct_keys else "StoredKey" }};
 {% endfor %}
 {% for n in range(value_loads) %}
     var value{{ n }}: {{ loaded }};
@@ -204,7 +205,7 @@ fn main(
 {% if (n + 1) * threads > key_units %}
         if (thread + {{ n * threads }}u < {{ key_units }}u) {
 {% endif %}
-        key_tile[(thread + {{ n * threads }}u) / UNITS * {{ key_stride }}u + (thread + {{ n * threads }}u) % UNITS] = {{ "vec4<f16>(unpack(key%s))"|format(n) if q8 else "key%s"|format(n) }};
+        key_tile[(thread + {{ n * threads }}u) / UNITS * {{ key_stride }}u + (thread + {{ n * threads }}u) % UNITS] = {{ ("key%s" if direct_keys else "vec4<f16>(unpack_key(key%s))")|format(n) }};
 {% if (n + 1) * threads > key_units %}
         }
 {% endif %}
@@ -213,7 +214,7 @@ fn main(
 {% if (n + 1) * threads > staged_units %}
         if (thread + {{ n * threads }}u < {{ staged_units }}u) {
 {% endif %}
-        value_tile[(thread + {{ n * threads }}u) / VALUE_UNITS * {{ value_stride_staged }}u + (thread + {{ n * threads }}u) % VALUE_UNITS] = {{ "vec4<f16>(unpack(value%s))"|format(n) if q8 else "value%s"|format(n) }};
+        value_tile[(thread + {{ n * threads }}u) / VALUE_UNITS * {{ value_stride_staged }}u + (thread + {{ n * threads }}u) % VALUE_UNITS] = {{ ("value%s" if direct_values else "vec4<f16>(unpack_value(value%s))")|format(n) }};
 {% if (n + 1) * threads > staged_units %}
         }
 {% endif %}

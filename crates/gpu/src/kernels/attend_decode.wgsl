@@ -17,8 +17,8 @@ var<storage, read> tables: array<u32>;
 {% if not slices %}
 var<storage, read> q: array<Unit>;
 {% endif %}
-var<storage, {{ "read_write" if fused else "read" }}> keys: array<Cell>;
-var<storage, {{ "read_write" if fused else "read" }}> values: array<Cell>;
+var<storage, {{ "read_write" if fused else "read" }}> keys: array<KeyCell>;
+var<storage, {{ "read_write" if fused else "read" }}> values: array<ValueCell>;
 var<storage, read_write> a: array<Unit>;
 var<storage, read_write> splits: array<vec4<f32>>;
 {% if sinks %}
@@ -36,8 +36,8 @@ var<storage, read> v: array<Unit>;
 {% endif %}
 
 {% include "cache.wgsl" %}
-{% if fused and kv == "q8_0" %}
-{% include "q8_codes.wgsl" %}
+{% if fused %}
+{% include "encode_blocks.wgsl" %}
 {% endif %}
 {% include "attention_products.wgsl" %}
 {% include "kv_splits.wgsl" %}
@@ -52,8 +52,8 @@ var<workgroup> rescale: array<f32, {{ group }}>;
 // heads before norm and rotation; after the pages the partial sums of strands
 var<workgroup> room: array<Unit, {{ room }}>;
 {% if fused %}
-var<workgroup> own_key: array<Stored, {{ units }}>;
-var<workgroup> own_value: array<Stored, {{ value_units }}>;
+var<workgroup> own_key: array<StoredKey, {{ units }}>;
+var<workgroup> own_value: array<StoredValue, {{ value_units }}>;
 
 {% include "heads.wgsl" %}
 
@@ -147,7 +147,7 @@ fn main(
 {% for t in range(keys) %}
     let slot{{ t }} = min(thread / {{ lanes }}u + {{ t * threads // lanes }}u, PAGE - 1u);
 {% for j in range(units // lanes) %}
-    var key{{ t }}_{{ j }}: Stored;
+    var key{{ t }}_{{ j }}: StoredKey;
 {% endfor %}
 {% endfor %}
     // a thread sums a unit of the values of a strand of {{ depth }} positions
@@ -178,13 +178,13 @@ fn main(
 {% else %}
         for (var u = thread; u < UNITS; u += THREADS) {
 {% endif %}
-{% if kv == "q8_0" %}
-{% with source="v_unit(row, kv_head * UNITS + $)", buffer="values", of="value", at="own_at + u",
+{% if value_side.bits %}
+{% with source="v_unit(row, kv_head * UNITS + $)", side=value_side, at="own_at + u",
     length=units, keep="own_value", when="stores" %}
-{% include "store_q8.wgsl" %}
+{% include "store_block.wgsl" %}
 {% endwith %}
 {% else %}
-            let value = pack(v_unit(row, kv_head * UNITS + u));
+            let value = pack_value(v_unit(row, kv_head * UNITS + u));
             own_value[u] = value;
             if (stores) {
                 values[own_at + u] = value;
@@ -198,13 +198,13 @@ fn main(
     }
     if (own) {
         for (var u = thread; u < UNITS; u += THREADS) {
-{% if kv == "q8_0" %}
-{% with source="rotated_unit(GROUP, $)", buffer="keys", of="key", at="own_at + u", length=units,
+{% if key_side.bits %}
+{% with source="rotated_unit(GROUP, $)", side=key_side, at="own_at + u", length=units,
     keep="own_key", when="stores" %}
-{% include "store_q8.wgsl" %}
+{% include "store_block.wgsl" %}
 {% endwith %}
 {% else %}
-            let key = pack(rotated_unit(GROUP, u));
+            let key = pack_key(rotated_unit(GROUP, u));
             own_key[u] = key;
             if (stores) {
                 keys[own_at + u] = key;
@@ -249,7 +249,7 @@ fn main(
 {% for j in range(units // lanes) %}
         {
 {% for t in range(keys) %}
-            let key{{ t }} = unpack(key{{ t }}_{{ j }});
+            let key{{ t }} = unpack_key(key{{ t }}_{{ j }});
 {% endfor %}
 {% for g in range(group) %}
             let query{{ g }} = query[{{ g * units + j * lanes }}u + key_lane];
@@ -338,7 +338,7 @@ fn main(
 {% for i in range(depth) %}
             let at{{ i }} = base + from_slot + {{ i }}u;
             if (at{{ i }} < first || at{{ i }} > seen_to) {
-                value{{ i }} = Stored();
+                value{{ i }} = StoredValue();
             }
 {% if fused %}
             if (at{{ i }} == position) {
@@ -353,7 +353,7 @@ fn main(
 {% for n in range(depth // 4) %}
         {
 {% for c in range(4) %}
-            let v{{ c }} = unpack(value{{ n * 4 + c }});
+            let v{{ c }} = unpack_value(value{{ n * 4 + c }});
 {% endfor %}
 {% for g in range(group) %}
             let weight{{ g }} = weights[{{ g * page // 4 + n }}u + from_slot / 4u];

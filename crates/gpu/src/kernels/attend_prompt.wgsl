@@ -14,8 +14,8 @@ var<storage, read> tiles: array<vec2<u32>>;
 var<storage, read> places: array<vec4<u32>>;
 {% endif %}
 var<storage, read> q: array<Unit>;
-var<storage, read> keys: array<Cell>;
-var<storage, read> values: array<Cell>;
+var<storage, read> keys: array<KeyCell>;
+var<storage, read> values: array<ValueCell>;
 var<storage, read_write> a: array<Unit>;
 {% if sinks %}
 var<storage, read> sinks: array<f32>;
@@ -106,7 +106,7 @@ fn main(
         for (var slice = 0u; slice < UNITS; slice += {{ slice }}u) {
             workgroupBarrier();
             if (loads) {
-                tile[to_key] = unpack(key);
+                tile[to_key] = unpack_key(key);
                 tile[QUERIES + thread] = query * {{ scale }};
             }
             workgroupBarrier();
@@ -194,7 +194,7 @@ fn main(
 {% endfor %}
 {% endmacro %}
 {% for n in range(loads) %}
-        var value{{ n }}: Stored;
+        var value{{ n }}: StoredValue;
 {% endfor %}
 {{ load_values("0u") }}
         for (var slot = 0u; slot < PAGE; slot += {{ rows_of_values }}u) {
@@ -204,7 +204,7 @@ fn main(
                 // slots that no query sees may hold NaN
                 let at = page * PAGE + slot + (thread + {{ n * threads }}u) / VALUE_UNITS;
                 let seen = at >= first && at <= last;
-                tile[thread + {{ n * threads }}u] = select(Unit(), unpack(value{{ n }}), seen);
+                tile[thread + {{ n * threads }}u] = select(Unit(), unpack_value(value{{ n }}), seen);
             }
 {% endfor %}
             workgroupBarrier();

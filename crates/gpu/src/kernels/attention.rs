@@ -12,7 +12,7 @@
 //! `rope_store` and `attend` one after the other.
 //!
 //! Prompts run in `attend_prompt.wgsl`, 64 queries a workgroup. On matrix cores they run in
-//! `attend_cores.wgsl`, 64 to 256 queries a workgroup, over caches in f16 or Q8_0 of heads of up to
+//! `attend_cores.wgsl`, 64 to 256 queries a workgroup, over caches other than f32 of heads of up to
 //! 256 elements in fours. Queries and the weights of values are rounded to f16 there. A row's
 //! exponents have a reference that rises only when its own weights come near the end of f16, so
 //! that a row's bits depend neither on its tile nor on its chunk. Angles are counted in whole
@@ -22,7 +22,7 @@ use std::f32::consts::LOG2_E;
 
 use minijinja::{Value, context};
 use pelton_graph::{
-    Attention as AttentionOp, Cache, Error, KvType, Mask, PAGE, Row, Values, pages_for,
+    Attention as AttentionOp, Cache, Error, KvElement, KvType, Mask, PAGE, Row, Values, pages_for,
 };
 
 pub use work_split::WorkSplit;
@@ -319,12 +319,13 @@ impl Attention {
         // queries, their scores and weights, the state of their softmax
         let each = 4 * self.key_dim + 8 * PAGE + 12;
         // the row's own key and value, the angles and the factors of norms
-        let stored = match self.caches.kv {
-            KvType::F32 => 4 * (self.key_dim + self.value_dim),
+        let stored = |kv, dim| match kv {
+            KvElement::F32 => 4 * dim,
             // codes of four elements come with their scale
-            KvType::F16 | KvType::Q8_0 => 2 * (self.key_dim + self.value_dim),
+            _ => 2 * dim,
         };
-        let own = stored + 4 * self.key_dim;
+        let KvType { keys, values } = self.caches.kv;
+        let own = stored(keys, self.key_dim) + stored(values, self.value_dim) + 4 * self.key_dim;
         queries * each + if fused { own + 4 * (queries + 1) } else { 0 }
     }
 
@@ -373,7 +374,8 @@ impl Attention {
     /// Whether a fused kernel can add the partial sums of its queries, keys and values: units are
     /// vectors of four, and are loaded once.
     pub(crate) fn adds_slices(&self) -> bool {
-        self.fuses() && self.unit() == 4 && self.caches.kv != KvType::Q8_0
+        let KvType { keys, values } = self.caches.kv;
+        self.fuses() && self.unit() == 4 && keys.block().is_none() && values.block().is_none()
     }
 
     /// The kernel for decoding rows in `splits` KV splits: one kernel for one split, another for
@@ -509,9 +511,10 @@ pub(crate) fn tiles(rows: &[Row], most: usize) -> Vec<[u32; 2]> {
 /// Every kernel, for the test that all of them translate.
 #[cfg(test)]
 pub(crate) fn sources() -> Vec<(String, KernelSource)> {
-    use pelton_graph::KvType::{F16, F32, Q8_0};
-
     use crate::{kernels::rope_store::preparations, testing::capabilities};
+    const F16: KvType = KvType::F16;
+    const F32: KvType = KvType::F32;
+    const Q8_0: KvType = KvType::Q8_0;
     let mut all = Vec::new();
     let windowed = |window| Mask::Causal { window };
     let plain = |(head_dim, heads, kv_heads, kv, window)| Attention {
@@ -531,6 +534,10 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     ]
     .map(plain)
     .into();
+    shapes.extend(KvElement::ALL.map(|kv| plain((96, 2, 2, KvType::both(kv), None))));
+    let mixed = KvType { keys: KvElement::Q5_1, values: KvElement::F16 };
+    shapes.push(plain((64, 8, 2, mixed, None)));
+    shapes.push(plain((10, 4, 2, KvType::both(KvElement::Bf16), None)));
     let small = plain((24, 6, 2, F16, None));
     shapes.extend([
         Attention { mask: Mask::Chunked { chunk: 48 }, softcap: Some(50.0), ..small },

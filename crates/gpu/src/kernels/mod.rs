@@ -1,6 +1,8 @@
 //! Kernels: WGSL templates, and a module for each op that chooses the variant for a shape.
 
 pub(crate) mod attention;
+#[cfg(test)]
+pub(crate) mod cached;
 pub(crate) mod copy_pages;
 pub(crate) mod cores_matmul;
 pub(crate) mod experts;

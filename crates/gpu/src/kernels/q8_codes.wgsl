@@ -1,21 +1,10 @@
 {# Codes and scales of Q8_0, the same as those of the CPU bit for bit: the scale of a block is its
    greatest magnitude / 127 in f16, a code the nearest integer to x / scale, ties away from zero. #}
 // The bits in f16 of the scale of a block whose greatest magnitude has the bits `most`; NaN is kept.
-// Written out, because drivers may round in another way, to the nearest, ties to even.
 fn block_scale(most: u32) -> u32 {
-    let largest = bitcast<f32>(most);
-    // a division may be off by its last bits; what it leaves is exact, as products of halves of q are
-    let q = largest / 127.0;
-    let upper = bitcast<f32>(bitcast<u32>(q) & 0xfffff000u);
-    let left = (largest - upper * 127.0) - (q - upper) * 127.0;
-    let scale = q + left * (1.0 / 127.0);
-    let bits = bitcast<u32>(scale);
-    // the sum with 1/2 has steps of 2⁻²⁴, those of f16 below 2⁻¹⁴
-    let small = bitcast<u32>(scale + 0.5) - 0x3f000000u;
-    let rounded = (bits + 0xfffu + ((bits >> 13u) & 1u) - 0x38000000u) >> 13u;
-    var bits16 = select(rounded, small, bits < 0x38800000u);
-    bits16 = select(bits16, 0x7c00u, most >= 0x7f800000u || bits >= 0x477ff000u);
-    return select(bits16, 0x7e00u, most > 0x7f800000u);
+    let scale = half_bits(quotient(bitcast<f32>(most), 127.0));
+    let finite = select(scale, 0x7c00u, most >= 0x7f800000u);
+    return select(finite, 0x7e00u, most > 0x7f800000u);
 }
 
 // The value of an f16 that is not negative, from its bits.

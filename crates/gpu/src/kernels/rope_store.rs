@@ -3,7 +3,8 @@
 use std::f64::consts::TAU;
 
 use minijinja::{Value, context};
-use pelton_graph::{Error, KvType, PAGE, Plan, Rope, RopeStyle};
+use pelton_graph::{Error, KvElement, KvType, PAGE, Plan, Rope, RopeStyle};
+use pelton_quant::IQ4_NL_LEVELS;
 
 use crate::{device::KernelSource, kernels::template};
 
@@ -101,7 +102,7 @@ pub(crate) fn rotation_steps(rope: &Rope) -> Vec<[u32; 2]> {
 pub(crate) struct Caches {
     /// KV heads.
     pub(crate) kv_heads: usize,
-    /// The type of their elements.
+    /// The types of their elements.
     pub(crate) kv: KvType,
     /// Entries of a slot's page table.
     pub(crate) table: usize,
@@ -119,27 +120,54 @@ impl Caches {
     pub(crate) fn parameters(&self, key_dim: usize, value_dim: usize, prefix: bool) -> Value {
         let unit = unit(key_dim).min(unit(value_dim));
         let (units, value_units) = (key_dim / unit, value_dim / unit);
-        // words of a key or a value in Q8_0: codes, and two scales to a word
-        let words = |units: usize| units + units.div_ceil(16);
+        let of_values = if prefix { self.kv.keys } else { self.kv.values };
+        let value_stride = if prefix { units } else { value_units };
+        let levels = IQ4_NL_LEVELS.as_chunks::<4>().0;
+        let words = levels.iter().map(|four| u32::from_le_bytes(four.map(i8::cast_unsigned)));
         context! {
-            unit, units, value_units,
-            key_words => words(units),
-            value_words => words(if prefix { units } else { value_units }),
+            unit, units, value_units, value_stride,
+            key_side => side(self.kv.keys, ["key", "StoredKey", "KeyCell"], units),
+            value_side => side(of_values, ["value", "StoredValue", "ValueCell"], value_stride),
+            levels => words.map(|word| format!("{word:#x}u")).collect::<Vec<_>>(),
+            level_list => IQ4_NL_LEVELS,
             reads => false,
-            value_stride => if prefix { units } else { value_units },
+            direct => false,
             page => PAGE,
             kv_heads => self.kv_heads,
             table => self.table,
-            kv => self.kv.to_string(),
         }
     }
 }
 
-/// Bytes of a key or a value of `dim` elements in a cache. In Q8_0 the scales have whole words.
-pub(crate) const fn stored_bytes(kv: KvType, dim: usize) -> usize {
-    match kv {
-        KvType::F16 | KvType::F32 => kv.bytes(dim),
-        KvType::Q8_0 => dim + 4 * dim.div_ceil(64),
+/// The parameters of `cache.wgsl` for keys or values: the name, the names of the types of a unit and
+/// of a word, and the units of a position, with blocks of 8 units.
+fn side(kv: KvElement, [of, stored, cell]: [&str; 3], stride: usize) -> Value {
+    let block = kv.block();
+    let blocks = stride.div_ceil(8);
+    let codes = match block {
+        Some(block) if block.bits == 8 => stride,
+        _ => stride / 2,
+    };
+    let fifth = block.map_or(0, |block| if block.bits == 5 { blocks } else { 0 });
+    context! {
+        of, stored, cell, stride,
+        kv => kv.to_string(),
+        bits => block.map_or(0, |block| block.bits),
+        offset => block.map_or(0, |block| block.offset),
+        has_min => block.is_some_and(|block| block.has_min),
+        uneven => block.is_some_and(|block| block.uneven),
+        fifth_at => codes,
+        factors_at => codes + fifth,
+        words => stored_bytes(kv, 4 * stride) / 4,
+    }
+}
+
+/// Bytes of a key or a value of `dim` elements in a cache. In blocks all parts have whole words.
+pub(crate) const fn stored_bytes(kv: KvElement, dim: usize) -> usize {
+    match kv.block() {
+        // two scales have a word
+        Some(block) if !block.has_min && dim.div_ceil(32) % 2 == 1 => kv.bytes(dim) + 2,
+        _ => kv.bytes(dim),
     }
 }
 
@@ -246,8 +274,11 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
     let mut all = Vec::new();
     for (head_dim, heads) in [(6, 3), (128, 16), (96, 3), (33, 2)] {
         let stored = |kv| Some(Caches { kv_heads: 2, kv, table: 8 });
-        let blocks = stored(KvType::Q8_0).filter(|_| head_dim % 32 == 0);
-        for store in [None, stored(KvType::F16), stored(KvType::F32)].into_iter().chain([blocks]) {
+        use KvElement::{F16, F32, Q8_0};
+        let whole = |kv: &KvElement| head_dim % kv.dtype().block_len() == 0;
+        let tried = |kv: &KvElement| head_dim == 96 || [F16, F32, Q8_0].contains(kv);
+        let types = KvElement::ALL.into_iter().filter(whole).filter(tried).map(KvType::both);
+        for store in types.map(stored).chain([None]) {
             for prepare in preparations(head_dim) {
                 let step = RopeStore { heads, head_dim, prepare, store };
                 all.push((format!("{step:?}"), step.source().unwrap()));
@@ -258,7 +289,7 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
                     let step = Store { key_dim: head_dim, value_dim, prefix, caches };
                     all.push((format!("{step:?}"), step.source().unwrap()));
                 }
-                if let Some(caches) = blocks {
+                if let Some(caches) = store.filter(|caches| caches.kv.keys.block().is_some()) {
                     for (value_dim, prefix) in [(64, false), (64, true)] {
                         let step = Store { key_dim: head_dim, value_dim, prefix, caches };
                         all.push((format!("{step:?}"), step.source().unwrap()));
@@ -275,7 +306,10 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{compiled, device, normals, q8_block};
+    use crate::{
+        kernels::cached::{assert_block, blocks},
+        testing::{compiled, device, normals},
+    };
 
     /// The ops `HeadNorm` and `Rope`, at positions where a sine of an f32 angle has no exact digit.
     fn compare(heads: usize, head_dim: usize, prepare: HeadPrep) {
@@ -354,14 +388,14 @@ mod tests {
     fn a_store_alone() {
         let Some(device) = device() else { return };
         let (kv_heads, head_dim) = (3, 10);
-        for kv in [KvType::F16, KvType::F32] {
+        for kv in [KvElement::F16, KvElement::F32, KvElement::Bf16].map(KvType::both) {
             let store = Some(Caches { kv_heads, kv, table: 2 });
             let step = RopeStore { heads: 0, head_dim, prepare: HeadPrep::default(), store };
             let rows = [[1u32, 65, 1, 0], [1, 66, 1, 0], [1, 3, 0, 0]];
             let pages = [3u32, 1, 0, 2];
             let (k, v) = (normals(1, 3 * kv_heads * head_dim), normals(2, 3 * kv_heads * head_dim));
             let len = 4 * kv_heads * PAGE * head_dim;
-            let empty = vec![0xffu8; kv.bytes(len)];
+            let empty = vec![0xffu8; kv.keys.bytes(len)];
             let (keys, values) = (device.with(&empty), device.with(&empty));
             let (k_buffer, v_buffer) = (device.with(&k), device.with(&v));
             let (row_buffer, tables) = (device.with(&rows), device.with(&pages));
@@ -374,13 +408,10 @@ mod tests {
                     let [_, position, sequence, _] = rows[head / kv_heads].map(|n| n as usize);
                     let page = pages[sequence * 2 + position / PAGE] as usize;
                     let slot = (page * kv_heads + head % kv_heads) * PAGE + position % PAGE;
-                    let at = kv.bytes(slot * head_dim + d);
-                    match kv {
-                        KvType::F16 => expected[at..][..2]
-                            .copy_from_slice(&half::f16::from_f32(x).to_le_bytes()),
-                        KvType::F32 => expected[at..][..4].copy_from_slice(&x.to_le_bytes()),
-                        KvType::Q8_0 => unreachable!("refused at load"),
-                    }
+                    let at = kv.keys.bytes(slot * head_dim + d);
+                    let mut bytes = Vec::new();
+                    pelton_quant::encode(kv.keys.dtype(), &[x], &mut bytes).unwrap();
+                    expected[at..][..bytes.len()].copy_from_slice(&bytes);
                 }
                 assert!(device.content::<u8>(&cache) == expected, "{kv:?}");
             }
@@ -409,26 +440,27 @@ mod tests {
     }
 
     /// Compares what a store left in a cache `[pages, heads, PAGE]` with the definition.
-    fn compare_blocks(cache: &[u8], x: &[f32], dim: usize, heads: usize, slots: [usize; 3]) {
-        let bytes = stored_bytes(KvType::Q8_0, dim);
+    fn compare_blocks(
+        kv: KvElement,
+        cache: &[u8],
+        x: &[f32],
+        (dim, heads): (usize, usize),
+        slots: [usize; 3],
+    ) {
+        let bytes = stored_bytes(kv, dim);
         for (i, x) in x.chunks(dim).enumerate() {
             let (page, slot) = (slots[i / heads] / PAGE, slots[i / heads] % PAGE);
             let at = ((page * heads + i % heads) * PAGE + slot) * bytes;
-            let (codes, scales) = cache[at..at + bytes].split_at(dim);
-            for (b, x) in x.chunks(32).enumerate() {
-                let (expected, scale) = q8_block(x);
-                let got: &[i8] = bytemuck::cast_slice(&codes[b * 32..][..32]);
-                assert_eq!(got, expected, "{dim}, head {i}, block {b}: {x:?}");
-                let got = half::f16::from_le_bytes([scales[2 * b], scales[2 * b + 1]]);
-                let same = got == scale || (got.is_nan() && scale.is_nan());
-                assert!(same, "{dim}, head {i}, block {b}: {got} for {scale}, {x:?}");
+            let blocks = blocks(kv, &cache[at..at + bytes], dim);
+            for (b, (block, x)) in blocks.into_iter().zip(x.chunks(32)).enumerate() {
+                assert_block(kv, block, x, &format!("{dim}, head {i}, block {b}"));
             }
         }
         let written = cache.chunks(bytes).filter(|c| c.iter().any(|&byte| byte != 0xaa)).count();
         assert_eq!(written, 3 * heads, "other positions are unchanged");
     }
 
-    /// The op `Store` in Q8_0, by both of its kernels.
+    /// The op `Store` in block types, by both of its kernels.
     #[test]
     fn stores_in_blocks() {
         let Some(device) = device() else { return };
@@ -436,11 +468,19 @@ mod tests {
         let tables = device.with(&[3u32, 1, 0, 2]);
         // positions in the cache by the tables
         let slots = [2 * PAGE + 1, 2 * PAGE + 2, 3 * PAGE + 3];
-        for (kv_heads, key_dim, value_dim) in [(3, 64, 64), (2, 96, 96), (1, 32, 32), (2, 96, 64)] {
-            let caches = Caches { kv_heads, kv: KvType::Q8_0, table: 2 };
+        let shapes = [(3, 64, 64), (2, 96, 96), (1, 32, 32), (2, 96, 64)];
+        let types = KvElement::ALL.into_iter().filter(|kv| kv.block().is_some());
+        let types: Vec<KvElement> = types.collect();
+        // keys and values have different types
+        let pairs = types.iter().zip(types.iter().cycle().skip(1));
+        for ((&of_keys, &of_values), (kv_heads, key_dim, value_dim)) in
+            pairs.flat_map(|pair| shapes.map(|shape| (pair, shape)))
+        {
+            let kv = KvType { keys: of_keys, values: of_values };
+            let caches = Caches { kv_heads, kv, table: 2 };
             let (k, v) = (hard(1, 3 * kv_heads * key_dim), hard(2, 3 * kv_heads * value_dim));
-            let [keys, values] = [key_dim, value_dim].map(|dim| {
-                device.with(&vec![0xaau8; 4 * kv_heads * PAGE * stored_bytes(KvType::Q8_0, dim)])
+            let [keys, values] = [(of_keys, key_dim), (of_values, value_dim)].map(|(kv, dim)| {
+                device.with(&vec![0xaau8; 4 * kv_heads * PAGE * stored_bytes(kv, dim)])
             });
             let (k_buffer, v_buffer) = (device.with(&k), device.with(&v));
             if key_dim == value_dim {
@@ -455,8 +495,9 @@ mod tests {
                 let buffers = [&rows, &tables, &k_buffer, &keys, &v_buffer, &values];
                 device.run(&kernel, &buffers, [step.groups(), 3, 1]);
             }
-            compare_blocks(&device.content::<u8>(&keys), &k, key_dim, kv_heads, slots);
-            compare_blocks(&device.content::<u8>(&values), &v, value_dim, kv_heads, slots);
+            let content = |buffer| device.content::<u8>(buffer);
+            compare_blocks(of_keys, &content(&keys), &k, (key_dim, kv_heads), slots);
+            compare_blocks(of_values, &content(&values), &v, (value_dim, kv_heads), slots);
         }
     }
 }

@@ -13,14 +13,12 @@ var<storage, read_write> q: array<Unit>;
 var<storage, read_write> k: array<Unit>;
 var<storage, read> v: array<Unit>;
 var<storage, read> tables: array<u32>;
-var<storage, read_write> keys: array<Cell>;
-var<storage, read_write> values: array<Cell>;
+var<storage, read_write> keys: array<KeyCell>;
+var<storage, read_write> values: array<ValueCell>;
 {% endif %}
 
 {% include "cache.wgsl" %}
-{% if kv == "q8_0" %}
-{% include "q8_codes.wgsl" %}
-{% endif %}
+{% include "encode_blocks.wgsl" %}
 {% include "heads.wgsl" %}
 
 var<workgroup> room: array<Unit, {{ staged * units }}>;
@@ -79,21 +77,21 @@ fn main(
         if (kind(base, h) == KEY) {
             let key = rotated_unit(h, u);
             k[(row * KV_HEADS + kv_head) * UNITS + u] = key;
-{% if kv == "q8_0" %}
-{% with source="rotated_unit(h, $)", buffer="keys", of="key", at="at", length=units, keep="", when="" %}
-{% include "store_q8.wgsl" %}
+{% if key_side.bits %}
+{% with source="rotated_unit(h, $)", side=key_side, at="at", length=units, keep="", when="" %}
+{% include "store_block.wgsl" %}
 {% endwith %}
 {% else %}
-            keys[at] = pack(key);
+            keys[at] = pack_key(key);
 {% endif %}
         }
         if (kind(base, h) == VALUE) {
-{% if kv == "q8_0" %}
-{% with source="room[h * UNITS + $]", buffer="values", of="value", at="at", length=units, keep="", when="" %}
-{% include "store_q8.wgsl" %}
+{% if value_side.bits %}
+{% with source="room[h * UNITS + $]", side=value_side, at="at", length=units, keep="", when="" %}
+{% include "store_block.wgsl" %}
 {% endwith %}
 {% else %}
-            values[at] = pack(room[i]);
+            values[at] = pack_value(room[i]);
 {% endif %}
         }
 {% endif %}

@@ -1,8 +1,5 @@
-{# Statements that store unit `u` of a head of `length` units in Q8_0: `source` is the head's unit `$`
-   in WGSL, `at` the unit's place in the cache `buffer`, and `of` says whether that has keys or values.
-   With `keep` the unit is also written to that array, and with `when` it is stored under that condition
-   alone. A thread computes the scale of the unit's block by itself; one of 16 stores the two scales of
-   a word. #}
+{# The statements of store_block.wgsl for Q8_0. A thread computes the scale of the unit's block by
+   itself; one of 16 stores the two scales of a word. #}
 {% macro raise(name) %}
                 let bits = bitcast<vec4<u32>>(abs({{ source | replace("$", "i") }}));
                 {{ name }} = max({{ name }}, max(max(bits.x, bits.y), max(bits.z, bits.w)));
@@ -16,19 +13,20 @@
             let scale = scale_of(scale16);
             let codes = codes_of({{ source | replace("$", "u") }}, scale);
 {% if keep %}
-            {{ keep }}[u] = Stored(codes, bitcast<u32>(scale));
+            {{ keep }}[u] = {{ side.stored }}(codes, bitcast<u32>(scale));
 {% endif %}
 {% if when %}
             if ({{ when }}) {
 {% else %}
             {
 {% endif %}
-                {{ buffer }}[{{ of }}_word({{ at }})] = codes;
+                let words = ({{ at }}) / {{ side.stride }}u * {{ side.words }}u;
+                {{ side.of }}s[words + u] = codes;
                 if (u % 16u == 0u) {
                     var second = 0u;
                     for (var i = block + 8u; i < min(block + 16u, {{ length }}u); i++) {
 {{ raise("second") -}}
                     }
-                    {{ buffer }}[{{ of }}_scale_word({{ at }})] = scale16 | (block_scale(second) << 16u);
+                    {{ side.of }}s[words + {{ side.factors_at }}u + u / 16u] = scale16 | (block_scale(second) << 16u);
                 }
             }

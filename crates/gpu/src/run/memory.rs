@@ -1,7 +1,8 @@
 //! The memory of the KV caches, the sum of a load, and the checks whether it fits the GPU.
 
 use pelton_graph::{
-    BufferId, Error, HostPart, KvType, Limits, Needs, Op, PAGE, Phase, Plan, Ranking, State, Values,
+    BufferId, Error, HostPart, KvElement, KvType, Limits, Needs, Op, PAGE, Phase, Plan, Ranking,
+    State, Values,
 };
 
 use crate::{
@@ -19,21 +20,27 @@ pub(crate) fn allocate_caches(
     limits: &Limits,
 ) -> Result<Vec<Cache>, Error> {
     let allocate = |cache: &pelton_graph::Cache| {
-        let page_bytes = |dim: usize| page_bytes(cache, limits.kv, dim);
-        let bytes = |dim| page_bytes(dim).saturating_mul(limits.pages[cache.group] as u64);
+        let [keys, values] = page_bytes(cache, limits.kv);
+        let buffer = |name, page: u64| -> Result<_, Error> {
+            let bytes = page.saturating_mul(limits.pages[cache.group] as u64);
+            Ok((device.buffer(name, bytes)?, page))
+        };
         let values = match cache.values {
-            Values::Own { dim } => Some((device.buffer("values", bytes(dim))?, page_bytes(dim))),
+            Values::Own { dim: _ } => Some(buffer("values", values)?),
             Values::KeyPrefix { dim: _ } => None,
         };
-        let keys = device.buffer("keys", bytes(cache.key_dim))?;
-        Ok(Cache { keys: (keys, page_bytes(cache.key_dim)), values })
+        Ok(Cache { keys: buffer("keys", keys)?, values })
     };
     plan.caches.iter().map(allocate).collect()
 }
 
-/// Bytes of a page of keys or values of `dim` elements.
-fn page_bytes(cache: &pelton_graph::Cache, kv: KvType, dim: usize) -> u64 {
-    (cache.heads * PAGE * stored_bytes(kv, dim)) as u64
+/// Bytes of a page of keys, and of the values that are stored.
+fn page_bytes(cache: &pelton_graph::Cache, kv: KvType) -> [u64; 2] {
+    let values = match cache.values {
+        Values::Own { dim } => stored_bytes(kv.values, dim),
+        Values::KeyPrefix { dim: _ } => 0,
+    };
+    [stored_bytes(kv.keys, cache.key_dim), values].map(|bytes| (cache.heads * PAGE * bytes) as u64)
 }
 
 /// Bytes of a recurrent state of `count` slots or snapshots.
@@ -128,37 +135,36 @@ pub(crate) fn check_limits(device: &Device, plan: &Plan, limits: &Limits) -> Res
 
 /// Refuses element types of KV caches that the kernels do not support.
 fn check_kv(kv: KvType, plan: &Plan) -> Result<(), Error> {
-    let odd = |cache: &pelton_graph::Cache| (cache.key_dim | cache.value_dim()) % 2 == 1;
-    match kv {
-        KvType::F16 if plan.caches.iter().any(odd) => Err(Error::Kv {
-            kv,
-            what: "heads of an odd length, which a GPU keeps in f32".to_owned(),
-        }),
-        KvType::F16 | KvType::F32 => Ok(()),
-        KvType::Q8_0 => {
-            let dims = plan.caches.iter().flat_map(|cache| [cache.key_dim, cache.value_dim()]);
-            match dims.into_iter().find(|dim| !dim.is_multiple_of(32)) {
-                Some(dim) => Err(Error::Kv {
-                    kv,
-                    what: format!(
-                        "heads of {dim} elements are no whole blocks of 32, expected f16 or f32"
-                    ),
-                }),
-                None => Ok(()),
-            }
+    for cache in &plan.caches {
+        cache.check(kv)?;
+        // a unit is four elements of blocks, two of f16 and bf16
+        let odd = |kv: KvElement| match kv {
+            KvElement::F32 => false,
+            _ if kv.block().is_some() => !(cache.key_dim | cache.value_dim()).is_multiple_of(4),
+            _ => (cache.key_dim | cache.value_dim()) % 2 == 1,
+        };
+        if let Some(kv) = [kv.keys, cache.value_type(kv)].into_iter().find(|&kv| odd(kv)) {
+            return Err(Error::Kv {
+                kv,
+                what: match kv.block() {
+                    Some(_) => {
+                        "keys and values of lengths that 4 does not divide, expected f16 or f32"
+                    }
+                    None => "heads of an odd length, which a GPU keeps in f32",
+                }
+                .to_owned(),
+            });
         }
     }
+    Ok(())
 }
 
 /// Refuses caches too large for a kernel to bind those of a layer, before anything is uploaded.
 fn check_bindings(device: &Device, plan: &Plan, limits: &Limits) -> Result<(), Error> {
     let most = device.capabilities.binding_bytes.min(device.capabilities.buffer_bytes);
     for cache in &plan.caches {
-        let values = match cache.values {
-            Values::Own { dim } => dim,
-            Values::KeyPrefix { dim: _ } => 0,
-        };
-        let page = page_bytes(cache, limits.kv, cache.key_dim.max(values)).max(1);
+        let [keys, values] = page_bytes(cache, limits.kv);
+        let page = keys.max(values).max(1);
         let needed = page.saturating_mul(limits.pages[cache.group] as u64);
         if needed > most {
             let fitting = match context_of(most / page, limits) {
@@ -181,12 +187,8 @@ fn context_of(pages: u64, limits: &Limits) -> usize {
 
 /// The bytes of a page of all layers of a group.
 fn group_bytes(plan: &Plan, kv: KvType, group: usize) -> u64 {
-    let own = |cache: &pelton_graph::Cache| match cache.values {
-        Values::Own { dim } => page_bytes(cache, kv, dim),
-        Values::KeyPrefix { dim: _ } => 0,
-    };
     let caches = plan.caches.iter().filter(|cache| cache.group == group);
-    caches.map(|cache| page_bytes(cache, kv, cache.key_dim).saturating_add(own(cache))).sum()
+    caches.flat_map(|cache| page_bytes(cache, kv)).fold(0, u64::saturating_add)
 }
 
 /// The bytes that a load of a plan allocates on a GPU.

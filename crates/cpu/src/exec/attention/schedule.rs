@@ -270,7 +270,7 @@ fn follows(a: &BatchRow, b: &BatchRow) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pelton_graph::{KvType, PageTables, Phase, Place, TableEdit, build, pages_for};
+    use pelton_graph::{KvElement, KvType, PageTables, Phase, Place, TableEdit, build, pages_for};
     use pelton_testing::{ModelSpec, Random, backend::limits};
 
     use super::*;
@@ -279,7 +279,9 @@ mod tests {
     #[test]
     fn instruction_sets_agree() {
         const POSITIONS: usize = 600;
-        for (head_dim, kv) in [(64, KvType::F16), (24, KvType::F32), (96, KvType::Q8_0)] {
+        let floats = [(64, KvType::F16), (24, KvType::F32)];
+        let others = KvElement::ALL.map(|kv| (96, KvType::both(kv)));
+        for (head_dim, kv) in floats.into_iter().chain(others) {
             let spec =
                 ModelSpec { heads: 14, head_dim, context: POSITIONS, ..ModelSpec::default() };
             let plan = build(&spec.checkpoint()).unwrap();

@@ -1,10 +1,10 @@
 //! Unpacks stored keys and values to f32.
 
-use half::f16;
-use pelton_graph::PAGE;
+use half::{bf16, f16};
+use pelton_graph::{KvBlock, PAGE};
 
 use super::prefetch::Prefetch;
-use crate::memory::{BLOCK, Stored};
+use crate::memory::{BLOCK, Blocks, Stored, code_bytes, level};
 use crate::simd::{LANES, Simd};
 
 /// An element type that vectors are loaded from.
@@ -35,27 +35,76 @@ impl Element for f16 {
     }
 }
 
+impl Element for bf16 {
+    #[inline(always)]
+    fn load<S: Simd>(simd: S, from: &[Self; LANES]) -> S::V {
+        simd.load(&from.map(Self::to_f32))
+    }
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        self.to_f32()
+    }
+}
+
 /// Unpacks the keys `[key_dim, PAGE]` of a head in a page.
 #[inline(always)]
 pub(super) fn keys<S: Simd>(simd: S, stored: Stored<'_>, to: &mut [f32], prefetch: &mut Prefetch) {
     match stored {
         Stored::F16(elements) => rows(simd, elements, PAGE, to, PAGE, prefetch),
         Stored::F32(elements) => rows(simd, elements, PAGE, to, PAGE, prefetch),
-        Stored::Q8_0 { codes, scales } => {
-            let blocks = codes.as_chunks::<{ BLOCK * PAGE }>().0.iter();
-            let scales = scales.as_chunks::<PAGE>().0;
-            let to = to.as_chunks_mut::<{ BLOCK * PAGE }>().0;
-            for ((codes, scales), to) in blocks.zip(scales).zip(to) {
-                let rows = codes.as_chunks::<PAGE>().0.iter();
-                for (codes, to) in rows.zip(to.as_chunks_mut::<PAGE>().0) {
-                    prefetch.advance(PAGE);
-                    let lanes = codes.as_chunks::<LANES>().0.iter();
-                    let lanes = lanes.zip(scales.as_chunks::<LANES>().0);
-                    for ((codes, scales), to) in lanes.zip(to.as_chunks_mut::<LANES>().0) {
-                        let elements = simd.mul(simd.load_i8(codes), simd.load_f16(scales));
-                        simd.store(elements, to);
-                    }
+        Stored::Bf16(elements) => rows(simd, elements, PAGE, to, PAGE, prefetch),
+        Stored::Blocks(blocks) => keys_in_blocks(simd, blocks, to, prefetch),
+    }
+}
+
+#[inline(always)]
+fn keys_in_blocks<S: Simd>(simd: S, blocks: Blocks<'_>, to: &mut [f32], prefetch: &mut Prefetch) {
+    let Blocks { block, codes, fifth, scales, minima } = blocks;
+    let scales = scales.as_chunks::<PAGE>().0.iter();
+    let mut room = [[0; PAGE]; BLOCK];
+    let codes = codes.chunks_exact(code_bytes(block) * PAGE);
+    let to = to.as_chunks_mut::<{ BLOCK * PAGE }>().0;
+    for (b, ((codes, scales), to)) in codes.zip(scales).zip(to).enumerate() {
+        let word = |words: &[u32]| words.as_chunks::<PAGE>().0.get(b).copied();
+        let minima = minima.as_chunks::<PAGE>().0.get(b);
+        let rows: &[[i8; PAGE]] = match block.bits {
+            8 => bytemuck::cast_slice(codes),
+            _ => {
+                expand_keys(block, codes, word(fifth).as_ref(), &mut room);
+                &room
+            }
+        };
+        for (codes, to) in rows.iter().zip(to.as_chunks_mut::<PAGE>().0) {
+            prefetch.advance(code_bytes(block) * PAGE / BLOCK);
+            let lanes = codes.as_chunks::<LANES>().0.iter();
+            let lanes = lanes.zip(scales.as_chunks::<LANES>().0);
+            for (n, ((codes, scales), to)) in lanes.zip(to.as_chunks_mut::<LANES>().0).enumerate() {
+                let mut elements = simd.mul(simd.load_i8(codes), simd.load_f16(scales));
+                if let Some(minima) = minima {
+                    elements = simd.add(elements, simd.load_f16(&minima.as_chunks::<LANES>().0[n]));
                 }
+                simd.store(elements, to);
+            }
+        }
+    }
+}
+
+/// Unpacks the codes of 4 or 5 bits of a block of keys at all positions of a page.
+#[inline(always)]
+fn expand_keys(
+    block: KvBlock,
+    codes: &[u8],
+    fifth: Option<&[u32; PAGE]>,
+    to: &mut [[i8; PAGE]; BLOCK],
+) {
+    let (low, high) = to.split_at_mut(BLOCK / 2);
+    for (j, codes) in codes.as_chunks::<PAGE>().0.iter().enumerate() {
+        for (half, (i, to)) in
+            [(j, &mut low[j]), (j + BLOCK / 2, &mut high[j])].into_iter().enumerate()
+        {
+            for (p, (to, code)) in to.iter_mut().zip(codes).enumerate() {
+                let fifth = fifth.map_or(0, |words| ((words[p] >> i & 1) << 4) as u8);
+                *to = level(block, code >> (4 * half) & 15 | fifth);
             }
         }
     }
@@ -77,21 +126,48 @@ pub(super) fn values<S: Simd>(
     match stored {
         Stored::F16(elements) => rows(simd, &elements[places], head_dim, to, width, prefetch),
         Stored::F32(elements) => rows(simd, &elements[places], head_dim, to, width, prefetch),
-        Stored::Q8_0 { codes, scales } => {
-            let codes = codes[places].chunks_exact(head_dim);
+        Stored::Bf16(elements) => rows(simd, &elements[places], head_dim, to, width, prefetch),
+        Stored::Blocks(blocks) => {
+            let Blocks { block, codes, fifth, scales, minima } = blocks;
+            let row = head_dim / BLOCK * code_bytes(block);
+            let codes = codes[seen.start * row..seen.end * row].chunks_exact(row);
             for ((codes, to), offset) in codes.zip(to.chunks_exact_mut(width)).zip(seen) {
-                prefetch.advance(head_dim);
-                let blocks = codes.as_chunks::<BLOCK>().0.iter().zip(scales.chunks_exact(PAGE));
-                for ((codes, scales), to) in blocks.zip(to.as_chunks_mut::<BLOCK>().0) {
-                    let scale = simd.splat(scales[offset].to_f32());
+                prefetch.advance(row);
+                let codes = codes.chunks_exact(code_bytes(block));
+                for (b, (codes, to)) in codes.zip(to.as_chunks_mut::<BLOCK>().0).enumerate() {
+                    let at = b * PAGE + offset;
+                    let codes = expand_values(block, codes, fifth.get(at).copied());
+                    let scale = simd.splat(scales[at].to_f32());
+                    let minimum = minima.get(at).map(|minimum| simd.splat(minimum.to_f32()));
                     let lanes = codes.as_chunks::<LANES>().0.iter();
                     for (codes, to) in lanes.zip(to.as_chunks_mut::<LANES>().0) {
-                        simd.store(simd.mul(simd.load_i8(codes), scale), to);
+                        let product = simd.mul(simd.load_i8(codes), scale);
+                        let elements = minimum.map_or(product, |m| simd.add(product, m));
+                        simd.store(elements, to);
                     }
                 }
             }
         }
     }
+}
+
+/// The codes of a block of values, with what is subtracted from them.
+#[inline(always)]
+fn expand_values(block: KvBlock, codes: &[u8], fifth: Option<u32>) -> [i8; BLOCK] {
+    let mut to = [0; BLOCK];
+    if block.bits == 8 {
+        to.iter_mut().zip(codes).for_each(|(to, code)| *to = code.cast_signed());
+        return to;
+    }
+    let mut low = [0; BLOCK];
+    for (j, code) in codes.iter().enumerate().take(BLOCK / 2) {
+        (low[j], low[j + BLOCK / 2]) = (code & 15, code >> 4);
+    }
+    let word = fifth.unwrap_or(0);
+    for (i, (to, code)) in to.iter_mut().zip(low).enumerate() {
+        *to = level(block, code | ((word >> i & 1) << 4) as u8);
+    }
+    to
 }
 
 /// Transposes the first `dim` elements of unpacked keys `[_, PAGE]` at the positions `seen` to

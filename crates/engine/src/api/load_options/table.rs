@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pelton_graph::PAGE;
+use pelton_graph::{KvType, PAGE};
 use pelton_weights::MAX_SIZE;
 
 use super::{
@@ -222,12 +222,13 @@ impl LoadOptions {
         .flag(Model, "rope-freq-base", "N"),
         row(
             "kv",
-            Words(&["f16", "f32", "q8_0"], |to, text| {
+            Text(KvType::EXPECTED, |to, text| {
                 to.kv = text.parse()?;
                 Ok(())
             }),
-            "Set the element type of keys and values: f16, f32 (twice the memory) or q8_0 (half the memory, \
-             a little less exact)",
+            "Set the element type of keys and values: f16, f32 (twice the memory), bf16, q8_0 (half the memory, \
+             a little less exact), q5_1, q5_0, q4_1, q4_0 or iq4_nl (a quarter); with a slash, \
+             one of keys and one of values, such as q8_0/q4_0",
         )
         .flag(Model, "kv", "TYPE")
         .default("f16"),

@@ -3,7 +3,7 @@
 use std::f32::consts::LOG2_E;
 
 use minijinja::context;
-use pelton_graph::{Error, KvType, PAGE};
+use pelton_graph::{Error, KvElement, PAGE};
 
 use super::{
     Attention,
@@ -44,7 +44,7 @@ impl Attention {
                 && cores.threads() <= capabilities.workgroup_threads as usize
         };
         let supported = capabilities.cores_of_16_by_32_lanes()
-            && self.caches.kv != KvType::F32
+            && [self.caches.kv.keys, self.caches.kv.values].iter().all(|&kv| kv != KvElement::F32)
             && self.unit() == 4
             && dim <= MOST;
         WorkSplit::ALL.into_iter().find(|cores| supported && fits(cores))
@@ -60,7 +60,7 @@ impl Attention {
             context! {
                 queries, subgroups, staged, step, prefetch,
                 grouped => self.grouped(),
-                reads => self.caches.kv == KvType::Q8_0,
+                direct => true,
                 threads => cores.threads(),
                 key_cores => self.key_dim.div_ceil(CORE),
                 value_cores => self.value_dim.div_ceil(CORE),
@@ -94,6 +94,8 @@ pub(super) fn sources(attention: &Attention) -> Vec<(String, KernelSource)> {
 
 #[cfg(test)]
 mod tests {
+    use pelton_graph::KvType;
+
     use super::*;
     use crate::kernels::rope_store::Caches;
 

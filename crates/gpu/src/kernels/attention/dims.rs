@@ -40,7 +40,7 @@ fn check(attention: Attention, lengths: &[usize]) {
     let q = normals(1, count * heads * key_dim);
     let (k, v) = (normals(2, count * kv_heads * key_dim), normals(3, count * kv_heads * value_dim));
     let empty = |dim: usize| {
-        device.with(&vec![0xffu8; caches.kv.bytes(pages.len() * kv_heads * PAGE * dim)])
+        device.with(&vec![0xffu8; caches.kv.keys.bytes(pages.len() * kv_heads * PAGE * dim)])
     };
     let (keys, values) = (empty(key_dim), empty(value_dim));
     let (row_buffer, tables) = (device.with(&words), device.with(&pages));

@@ -1,14 +1,16 @@
 //! Attention compared with f64 arithmetic.
 
-use half::f16;
-use pelton_graph::{Input, KvType, Place, Rope, RopeStyle, alibi_slope};
+use pelton_graph::{Input, KvElement, KvType, Place, Rope, RopeStyle, alibi_slope};
 use pelton_testing::{Need, Random, skip};
 
 use super::{written_out::written_out, *};
 use crate::{
     device::{Device, Kernel},
-    kernels::rope_store::{Coordinates, RopeStore, Rotation, rotation_steps, stored_bytes},
-    testing::{compiled, device, normals, q8_block},
+    kernels::{
+        cached::{from_cache, to_cache},
+        rope_store::{Coordinates, RopeStore, Rotation, rotation_steps},
+    },
+    testing::{compiled, device, normals},
 };
 
 impl Attention {
@@ -144,43 +146,6 @@ fn rope(rotation: Rotation) -> Rope {
     Rope { style: rotation.style, frequencies, axes: Vec::new(), factor: 1.0, scaling: "" }
 }
 
-fn to_cache(kv: KvType, values: &[f32], dim: usize) -> Vec<u8> {
-    match kv {
-        KvType::F16 => values.iter().flat_map(|&v| f16::from_f32(v).to_le_bytes()).collect(),
-        KvType::F32 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
-        KvType::Q8_0 => {
-            let position = |x: &[f32]| {
-                let (codes, scales): (Vec<_>, Vec<_>) = x.chunks(32).map(q8_block).unzip();
-                let codes = codes.into_iter().flatten().map(i8::cast_unsigned);
-                let mut bytes: Vec<u8> = codes.collect();
-                bytes.extend(scales.into_iter().flat_map(f16::to_le_bytes));
-                bytes.resize(stored_bytes(kv, dim), 0);
-                bytes
-            };
-            values.chunks(dim).flat_map(position).collect()
-        }
-    }
-}
-
-fn from_cache(kv: KvType, bytes: &[u8], dim: usize) -> Vec<f32> {
-    match kv {
-        KvType::F16 => bytes.chunks(2).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()).collect(),
-        KvType::F32 => {
-            bytes.chunks(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
-        }
-        KvType::Q8_0 => {
-            let position = |bytes: &[u8]| -> Vec<f32> {
-                let scale = |d: usize| {
-                    let at = dim + d / 32 * 2;
-                    f16::from_le_bytes([bytes[at], bytes[at + 1]]).to_f32()
-                };
-                (0..dim).map(|d| scale(d) * f32::from(bytes[d].cast_signed())).collect()
-            };
-            bytes.chunks(stored_bytes(kv, dim)).flat_map(position).collect()
-        }
-    }
-}
-
 impl Case {
     /// Runs all kernels of the case and compares each result with f64. These are the kernel for
     /// prompts, and those for decoding with one KV split (if rows have no more) and with several.
@@ -219,8 +184,8 @@ impl Case {
                 }
             }
         }
-        let before = |x: &[f32]| to_cache(kv, x, head_dim);
-        let (keys_before, values_before) = (before(&keys), before(&values));
+        let keys_before = to_cache(kv.keys, &keys, head_dim);
+        let values_before = to_cache(kv.values, &values, head_dim);
         let q = normals(1, count * heads * head_dim);
         let (k, v) =
             (normals(2, count * kv_heads * head_dim), normals(3, count * kv_heads * head_dim));
@@ -274,12 +239,12 @@ impl Case {
         }
         let stored_keys: Vec<u8> = device.content(&key_cache);
         let stored_values: Vec<u8> = device.content(&value_cache);
-        assert!(stored_values == to_cache(kv, &values, head_dim), "values of {self:?}");
-        assert!(stored_keys == to_cache(kv, &keys, head_dim), "keys of {self:?}");
+        assert!(stored_values == to_cache(kv.values, &values, head_dim), "values of {self:?}");
+        assert!(stored_keys == to_cache(kv.keys, &keys, head_dim), "keys of {self:?}");
 
         // attend
-        let after = |bytes: &[u8]| from_cache(kv, bytes, head_dim);
-        let (keys, values) = (after(&stored_keys), after(&stored_values));
+        let keys = from_cache(kv.keys, &stored_keys, head_dim);
+        let values = from_cache(kv.values, &stored_values, head_dim);
         let mut expected = Vec::new();
         for (r, row) in self.rows.iter().enumerate() {
             let position = row.position as usize;
@@ -394,7 +359,8 @@ fn mixed() -> Vec<Row> {
 
 #[test]
 fn every_head_size_in_splits() {
-    use KvType::{F16, F32};
+    const F16: KvType = KvType::F16;
+    const F32: KvType = KvType::F32;
     let shapes = [
         (6, 4, 2, F16),
         (6, 2, 2, F32),
@@ -442,6 +408,14 @@ fn keys_and_values_in_blocks() {
         case(head_dim, heads, kv_heads, KvType::Q8_0, decoding()).check();
     }
     Case { cores: 1, ..case(32, 6, 2, KvType::Q8_0, mixed()) }.check();
+    for (i, keys) in KvElement::ALL.into_iter().enumerate() {
+        // every type meets another one
+        let kv = KvType { keys, values: KvElement::ALL[(i + 4) % KvElement::ALL.len()] };
+        let on_cores = [kv.keys, kv.values].iter().all(|&kv| kv != KvElement::F32);
+        case(64, 4, 2, kv, decoding()).check();
+        Case { cores: usize::from(on_cores), ..case(32, 6, 2, kv, mixed()) }.check();
+        case(96, 2, 1, KvType::both(keys), decoding()).check();
+    }
 }
 
 #[test]
@@ -511,7 +485,7 @@ fn rows_are_independent() {
     let attention = Attention::causal(heads, head_dim, caches);
     let pages: Vec<u32> = (0..PAGES as u32).collect();
     let cached = normals(8, PAGES * kv_heads * PAGE * head_dim);
-    let cached = to_cache(caches.kv, &cached, head_dim);
+    let cached = to_cache(caches.kv.keys, &cached, head_dim);
     let (tables, keys, values) = (device.with(&pages), device.with(&cached), device.with(&cached));
     let run = |positions: &[u32], splits: usize| -> Vec<f32> {
         let words: Vec<[u32; 4]> = (0..).zip(positions).map(|(s, &p)| [7, p, s, 0]).collect();
@@ -561,7 +535,8 @@ fn prompt_rows_are_independent_on_matrix_cores() {
         ..Attention::causal(heads, head_dim, caches)
     };
     let pages: Vec<u32> = (0..PAGES as u32).collect();
-    let cached = to_cache(caches.kv, &normals(8, PAGES * kv_heads * PAGE * head_dim), head_dim);
+    let cached =
+        to_cache(caches.kv.keys, &normals(8, PAGES * kv_heads * PAGE * head_dim), head_dim);
     let (tables, keys, values) = (device.with(&pages), device.with(&cached), device.with(&cached));
     let last = 150;
     let q = normals(40, last * heads * head_dim);

@@ -1,6 +1,6 @@
 //! Rotations, and plain causal attention.
 
-use pelton_graph::{KvType, Op, RopeStyle};
+use pelton_graph::{KvElement, KvType, Op, RopeStyle};
 use pelton_quant::DType;
 
 use crate::ops::builder::{Builder, Heads};
@@ -47,7 +47,16 @@ pub(super) fn cases() -> Vec<Case> {
             cases.push(attention(name, heads, rope, KvType::F32));
         }
     }
-    for (kv, tolerance) in [(KvType::F16, 2e-3), (KvType::Q8_0, 1e-2)] {
+    let blocks = KvElement::ALL.into_iter().filter(|kv| kv.block().is_some());
+    let mixed = KvType { keys: KvElement::Q8_0, values: KvElement::Q4_1 };
+    let types = blocks.map(KvType::both).chain([mixed]).map(|kv| match kv {
+        KvType::Q8_0 => (kv, 1e-2),
+        // an element that is halfway between two codes moves by a sixteenth of its block's range
+        _ => (kv, 1e-1),
+    });
+    for (kv, tolerance) in
+        [(KvType::F16, 2e-3), (KvType::both(KvElement::Bf16), 1e-2)].into_iter().chain(types)
+    {
         for head_dim in [64, 128] {
             let heads = Heads { kv_heads: 2, group: 3, head_dim, window: None };
             let rope = Some((RopeStyle::Halves, head_dim / 2, (true, true)));
