@@ -2,6 +2,7 @@
 
 use bytemuck::Pod;
 
+use crate::few_bits::{BlockQ1_0, BlockQ2_0};
 use crate::fp4::{BlockMxfp4, BlockNvfp4};
 use crate::iq1::{BlockIq1M, BlockIq1S};
 use crate::iq2::{BlockIq2S, BlockIq2Xs, BlockIq2Xxs};
@@ -56,6 +57,8 @@ pub fn decode(dtype: DType, bytes: &[u8], out: &mut [f32]) -> Result<(), Error> 
         DType::TQ1_0 => decode_blocks(bytes, out, BlockTq1_0::decode),
         DType::TQ2_0 => decode_blocks(bytes, out, BlockTq2_0::decode),
         DType::NVFP4 => decode_blocks(bytes, out, BlockNvfp4::decode),
+        DType::Q2_0 => decode_blocks(bytes, out, BlockQ2_0::decode),
+        DType::Q1_0 => decode_blocks(bytes, out, BlockQ1_0::decode),
     }
     Ok(())
 }
@@ -79,7 +82,7 @@ pub fn encode(dtype: DType, values: &[f32], out: &mut Vec<u8>) -> Result<(), Err
 ///
 /// `importance` has a finite value of at least 0 for each column of a row: the mean square of the
 /// matrix's input there. Only the ratios within a block matter. The float types, Q8_0, MXFP4,
-/// NVFP4, TQ1_0 and TQ2_0 have the bytes of [`encode`].
+/// NVFP4, TQ1_0, TQ2_0, Q2_0 and Q1_0 have the bytes of [`encode`].
 ///
 /// # Errors
 ///
@@ -149,6 +152,8 @@ fn encode_any(
         DType::TQ1_0 => to.encode::<BlockTq1_0, 256>()?,
         DType::TQ2_0 => to.encode::<BlockTq2_0, 256>()?,
         DType::NVFP4 => to.encode::<BlockNvfp4, 64>()?,
+        DType::Q2_0 => to.encode::<BlockQ2_0, 64>()?,
+        DType::Q1_0 => to.encode::<BlockQ1_0, 128>()?,
         DType::IQ3_S
         | DType::IQ3_XXS
         | DType::IQ2_S
@@ -243,6 +248,8 @@ plain_encoders! {
     BlockNvfp4, 64;
     BlockTq1_0, 256;
     BlockTq2_0, 256;
+    BlockQ2_0, 64;
+    BlockQ1_0, 128;
 }
 
 /// Values to be encoded, with the importance of the columns of their rows.
@@ -336,4 +343,6 @@ const _: () = {
     check::<BlockTq1_0>(DType::TQ1_0);
     check::<BlockTq2_0>(DType::TQ2_0);
     check::<BlockNvfp4>(DType::NVFP4);
+    check::<BlockQ2_0>(DType::Q2_0);
+    check::<BlockQ1_0>(DType::Q1_0);
 };

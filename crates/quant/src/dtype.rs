@@ -66,11 +66,15 @@ pub enum DType {
     TQ2_0,
     /// 4-bit floats (E2M1), an 8-bit float (E4M3) as the scale per 16 elements.
     NVFP4,
+    /// 2 bits: -1, 0, 1 and 2, with one scale per 64 elements.
+    Q2_0,
+    /// 1 bit: -1 and 1, with one scale per 128 elements.
+    Q1_0,
 }
 
 impl DType {
     /// All types, in declaration order.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::F32,
         Self::F16,
         Self::BF16,
@@ -97,6 +101,8 @@ impl DType {
         Self::TQ1_0,
         Self::TQ2_0,
         Self::NVFP4,
+        Self::Q2_0,
+        Self::Q1_0,
     ];
 
     /// Elements per block; the length of a row must be a multiple of it.
@@ -105,7 +111,8 @@ impl DType {
             Self::F32 | Self::F16 | Self::BF16 => 1,
             Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q8_0 => 32,
             Self::IQ4_NL | Self::MXFP4 => 32,
-            Self::NVFP4 => 64,
+            Self::NVFP4 | Self::Q2_0 => 64,
+            Self::Q1_0 => 128,
             Self::Q2_K | Self::Q3_K | Self::Q4_K | Self::Q5_K | Self::Q6_K => 256,
             Self::IQ4_XS | Self::IQ3_S | Self::IQ3_XXS => 256,
             Self::IQ2_S | Self::IQ2_XS | Self::IQ2_XXS | Self::IQ1_S | Self::IQ1_M => 256,
@@ -140,6 +147,7 @@ impl DType {
             Self::TQ1_0 => 54,
             Self::TQ2_0 => 66,
             Self::NVFP4 => 36,
+            Self::Q2_0 | Self::Q1_0 => 18,
         }
     }
 
@@ -172,6 +180,8 @@ impl DType {
             Self::TQ1_0 => "TQ1_0",
             Self::TQ2_0 => "TQ2_0",
             Self::NVFP4 => "NVFP4",
+            Self::Q2_0 => "Q2_0",
+            Self::Q1_0 => "Q1_0",
         }
     }
 

@@ -26,6 +26,7 @@ mod buckets;
 mod codec;
 mod dtype;
 mod error;
+mod few_bits;
 mod fit;
 mod float;
 mod fp4;
@@ -52,6 +53,7 @@ pub use buckets::{
 pub use codec::{decode, encode, encode_weighted};
 pub use dtype::DType;
 pub use error::Error;
+pub use few_bits::{BlockQ1_0, BlockQ2_0};
 pub use fp4::{BlockMxfp4, BlockNvfp4, FP4_LEVELS};
 pub use grids::{
     Grid, IQ1_GRID, IQ2_S_GRID, IQ2_XS_GRID, IQ2_XXS_GRID, IQ3_S_GRID, IQ3_XXS_GRID, even_signs,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use pelton_quant::{DType, Parts, decode, encode};
 
 /// The types that gguf encodes too.
-const WRITABLE: [DType; 10] = [
+const WRITABLE: [DType; 12] = [
     DType::F16,
     DType::BF16,
     DType::Q4_0,
@@ -20,6 +20,8 @@ const WRITABLE: [DType; 10] = [
     DType::MXFP4,
     DType::TQ1_0,
     DType::TQ2_0,
+    DType::Q2_0,
+    DType::Q1_0,
 ];
 
 fn golden(dtype: DType, kind: &str) -> Vec<u8> {

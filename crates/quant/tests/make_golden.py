@@ -3,11 +3,16 @@
     pip install gguf==0.19.0 numpy==2.4.6
     python3 crates/quant/tests/make_golden.py
 
+Formats that gguf does not have are written by the functions of ggml, of the library that GGML names
+(libggml-base.so of llama.cpp); so is IQ4_NL.plain, the blocks of Q4_0.values as keys and values are stored.
+
 For every format NAME: NAME.blocks (stored bytes) and NAME.f32 (the decoded elements).
 For the formats with an encoder also NAME.values (f32) and NAME.encoded (the encoded bytes).
 All little-endian; the seed is fixed, so the output is reproducible.
 """
 
+import ctypes
+import os
 from pathlib import Path
 
 import numpy as np
@@ -213,5 +218,32 @@ def main() -> None:
         write(name, "f32", decoded)
 
 
+def pointer(array: np.ndarray) -> ctypes.c_void_p:
+    return array.ctypes.data_as(ctypes.c_void_p)
+
+
+def of_ggml(library: ctypes.CDLL) -> None:
+    for i, (name, length) in enumerate([("Q2_0", 64), ("Q1_0", 128)]):
+        rng = np.random.default_rng([20240607, 200 + i])
+        blocks = rng.integers(0, 256, (8 + 4 + len(SPECIAL_HALVES), 18), dtype=np.uint8)
+        halves = np.concatenate([rng.normal(0, 0.02, 4).astype(np.float16), SPECIAL_HALVES])
+        blocks[8:, :2] = halves.reshape(-1, 1).view(np.uint8)
+        blocks = np.concatenate([blocks, np.zeros((1, 18), np.uint8), np.full((1, 18), 255, np.uint8)])
+        decoded = np.zeros((len(blocks), length), np.float32)
+        size = ctypes.c_int64(decoded.size)
+        getattr(library, f"dequantize_row_{name.lower()}")(pointer(blocks), pointer(decoded), size)
+        values = other_values(length, rng)
+        encoded = np.zeros((len(values), 18), np.uint8)
+        size = ctypes.c_int64(values.size)
+        getattr(library, f"quantize_row_{name.lower()}_ref")(pointer(values), pointer(encoded), size)
+        for kind, array in [("blocks", blocks), ("f32", decoded), ("values", values), ("encoded", encoded)]:
+            write(name, kind, array)
+    values = np.fromfile(OUT / "Q4_0.values", np.float32)
+    blocks = np.zeros((values.size // 32, 18), np.uint8)
+    library.quantize_row_iq4_nl_ref(pointer(values), pointer(blocks), ctypes.c_int64(values.size))
+    write("IQ4_NL", "plain", blocks)
+
+
 if __name__ == "__main__":
     main()
+    of_ggml(ctypes.CDLL(os.environ["GGML"]))

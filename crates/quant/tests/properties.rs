@@ -70,7 +70,9 @@ fn bound(dtype: DType, block: &[f32]) -> f64 {
         }
         // 8 times the scale may be rounded to 6
         DType::MXFP4 => 2.0 * 2f64.powi((largest.log2().floor() as i32 - 2).max(-127)),
-        DType::TQ1_0 | DType::TQ2_0 => 0.5 * largest + f16_error(largest),
+        DType::TQ1_0 | DType::TQ2_0 | DType::Q2_0 => 0.5 * largest + f16_error(largest),
+        // the mean magnitude for any
+        DType::Q1_0 => largest + f16_error(largest),
         // half of the step from 4 to 6, and six times the error of the scale
         DType::NVFP4 => {
             let d = largest / 6.0;
@@ -219,6 +221,8 @@ fn encoding_rejects_values_out_of_range() {
         (DType::MXFP4, f32::INFINITY),
         (DType::TQ1_0, 65536.0),
         (DType::TQ2_0, 65536.0),
+        (DType::Q2_0, 65536.0),
+        (DType::Q1_0, 65536.0 * 128.0),
         (DType::NVFP4, 6.0 * 464.0),
     ];
     for (dtype, too_large) in too_large {
@@ -295,7 +299,7 @@ fn errors_state_found_and_expected() {
     assert_eq!(
         encode(DType::IQ2_S, &[0.0; 256], &mut Vec::new()).unwrap_err().to_string(),
         "IQ2_S has no encoder, expected F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, \
-         Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4, TQ1_0, TQ2_0, NVFP4"
+         Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4, TQ1_0, TQ2_0, NVFP4, Q2_0, Q1_0"
     );
 }
 

@@ -373,12 +373,11 @@ mod tensors {
     fn types() {
         let supported = "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, \
                          Q6_K, IQ4_NL, IQ4_XS, MXFP4, IQ3_S, IQ3_XXS, IQ2_S, IQ2_XS, IQ2_XXS, \
-                         IQ1_S, IQ1_M, TQ1_0, TQ2_0, NVFP4";
+                         IQ1_S, IQ1_M, TQ1_0, TQ2_0, NVFP4, Q2_0, Q1_0";
         for (id, name) in [
             (4, "Q4_2 (removed from GGUF)"),
             (9, "Q8_1"),
             (24, "I8"),
-            (41, "Q1_0"),
             (99, "id 99"),
             (u32::MAX, "id 4294967295"),
         ] {

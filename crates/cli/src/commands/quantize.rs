@@ -37,8 +37,8 @@ pub(crate) struct Args {
     #[arg(value_name = "OUT.gguf")]
     output: PathBuf,
     /// The type of most matrices: q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s, q4_1,
-    /// q4_0, iq4_nl, iq4_xs, mxfp4_moe, q3_k_l, q3_k_m, q3_k_s, q2_k, q2_k_s, f16, bf16 or f32; or
-    /// its number in llama.cpp
+    /// q4_0, iq4_nl, iq4_xs, mxfp4_moe, q3_k_l, q3_k_m, q3_k_s, q2_k, q2_k_s, q2_0, q1_0, f16, bf16
+    /// or f32; or its number in llama.cpp
     #[arg(value_name = "TYPE", value_parser = mixture)]
     to: Option<Quantize>,
     /// The importance of columns, as llama-imatrix writes it (GGUF or .dat): errors weigh more

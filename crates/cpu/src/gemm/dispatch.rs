@@ -10,8 +10,8 @@ use super::float::{self, FloatKernels};
 use super::float_decode::{self, DecodeKernel, DecodeKernels};
 use super::float_kernels::{self, BF16, Element, F16, F32, FloatTile};
 use super::formats::{
-    Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs, Iq4Nl, Iq4Xs, Mxfp4, Nvfp4, Q2K, Q3K, Q4_0,
-    Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Tq1_0, Tq2_0,
+    Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs, Iq4Nl, Iq4Xs, Mxfp4, Nvfp4, Q1_0, Q2_0, Q2K,
+    Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Tq1_0, Tq2_0,
 };
 #[cfg(target_arch = "x86_64")]
 use super::formats::{PackedQ2K, PackedQ3K, PackedQ4K, PackedQ5K, PackedQ6K};
@@ -459,6 +459,8 @@ unsafe fn run_with<T: Functions>(dtype: DType, job: &Job<'_>) {
             DType::TQ1_0 => blocks::<T, Tq1_0>(job),
             DType::TQ2_0 => blocks::<T, Tq2_0>(job),
             DType::NVFP4 => blocks::<T, Nvfp4>(job),
+            DType::Q2_0 => blocks::<T, Q2_0>(job),
+            DType::Q1_0 => blocks::<T, Q1_0>(job),
         }
     }
 }

@@ -20,7 +20,7 @@ fn uniform(random: &mut Random) -> f32 {
 fn f16_fields(dtype: DType) -> &'static [usize] {
     match dtype {
         DType::F32 | DType::F16 | DType::BF16 => &[],
-        DType::Q4_0 | DType::Q5_0 | DType::Q8_0 => &[0],
+        DType::Q4_0 | DType::Q5_0 | DType::Q8_0 | DType::Q2_0 | DType::Q1_0 => &[0],
         DType::IQ4_NL | DType::IQ4_XS => &[0],
         DType::IQ3_S | DType::IQ3_XXS | DType::IQ2_S | DType::IQ2_XS | DType::IQ2_XXS => &[0],
         DType::IQ1_S => &[0],

@@ -163,7 +163,7 @@ pub(crate) fn format(layout: &Layout) -> Value {
         DType::Q3_K => 4,
         DType::Q6_K => 32,
         DType::IQ1_S | DType::IQ1_M => 16,
-        DType::TQ1_0 | DType::TQ2_0 => 1,
+        DType::TQ1_0 | DType::TQ2_0 | DType::Q2_0 | DType::Q1_0 => 1,
         _ => 0,
     };
     let scales = match (layout.sub, layout.d) {

@@ -18,10 +18,10 @@
 //! | `d` | f16 scale | f16 scale and minimum | f16 `d` and `dmin` (or 0) of super-block `i / 8` |
 //! | `sub` | | | 2 bytes: scale and minimum (Q4_K, Q5_K), the halves' two scales (Q3_K, Q6_K), four bits each of scale and minimum of either half (Q2_K) |
 //!
-//! | plane | MXFP4 | NVFP4 | IQ4_XS | TQ1_0, TQ2_0 |
-//! |---|---|---|---|---|
-//! | `d` | 1 byte: exponent of the scale | 2 bytes: the halves' scales (E4M3) | f16 `d` of super-block `i / 8` | likewise |
-//! | `sub` | | | 1 byte: signed scale | |
+//! | plane | MXFP4 | NVFP4 | IQ4_XS | TQ1_0, TQ2_0 | Q2_0, Q1_0 |
+//! |---|---|---|---|---|---|
+//! | `d` | 1 byte: exponent of the scale | 2 bytes: the halves' scales (E4M3) | f16 `d` of super-block `i / 8` | likewise | f16 `d` of block `i / 2`, `i / 4` |
+//! | `sub` | | | 1 byte: signed scale | | |
 //!
 //! Formats with a codebook have a `d` as IQ4_XS, and the codebook as another plane:
 //!
@@ -33,9 +33,10 @@
 
 use pelton_quant::{
     BlockIq1M, BlockIq1S, BlockIq2S, BlockIq2Xs, BlockIq2Xxs, BlockIq3S, BlockIq3Xxs, BlockIq4Nl,
-    BlockIq4Xs, BlockMxfp4, BlockNvfp4, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K,
-    BlockQ5_0, BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, BlockTq1_0, BlockTq2_0, DType, IQ1_GRID,
-    IQ2_S_GRID, IQ2_XS_GRID, IQ2_XXS_GRID, IQ3_S_GRID, IQ3_XXS_GRID, scale_min_k4,
+    BlockIq4Xs, BlockMxfp4, BlockNvfp4, BlockQ1_0, BlockQ2_0, BlockQ2K, BlockQ3K, BlockQ4_0,
+    BlockQ4_1, BlockQ4K, BlockQ5_0, BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, BlockTq1_0,
+    BlockTq2_0, DType, IQ1_GRID, IQ2_S_GRID, IQ2_XS_GRID, IQ2_XXS_GRID, IQ3_S_GRID, IQ3_XXS_GRID,
+    scale_min_k4,
 };
 
 /// Planes begin at multiples of this, the greatest offset alignment of any GPU.
@@ -94,6 +95,8 @@ impl Layout {
             DType::IQ1_M => (32, 4, 1, 2, 2, 8),
             DType::TQ1_0 | DType::TQ2_0 => (32, 8, 0, 0, 2, 8),
             DType::NVFP4 => (32, 16, 0, 0, 2, 1),
+            DType::Q2_0 => (32, 8, 0, 0, 2, 2),
+            DType::Q1_0 => (32, 8, 0, 0, 2, 4),
         };
         Self { dtype, unit, low, high, sub, d, d_units, joined: false }
     }
@@ -267,6 +270,12 @@ impl Layout {
             DType::TQ2_0 => each::<BlockTq2_0>(bytes, |i, block| {
                 ternary(planes, i, &block.codes(), bytemuck::bytes_of(&block.d));
             }),
+            DType::Q2_0 => each::<BlockQ2_0>(bytes, |i, block| {
+                ternary(planes, i, &block.codes(), bytemuck::bytes_of(&block.d));
+            }),
+            DType::Q1_0 => each::<BlockQ1_0>(bytes, |i, block| {
+                ternary(planes, i, &block.codes(), bytemuck::bytes_of(&block.d));
+            }),
             DType::NVFP4 => each::<BlockNvfp4>(bytes, |i, block| {
                 // a NaN counts as 0, and a sign has no meaning
                 let scales = block.d.map(|d| if d == 0x7f { 0 } else { d & 0x7f });
@@ -366,10 +375,10 @@ fn each<B: bytemuck::AnyBitPattern>(bytes: &[u8], mut f: impl FnMut(usize, &B)) 
 }
 
 /// Packs the codes -1 to 2 and the scale of super-block `i`.
-fn ternary(planes: &mut [&mut [u8]], i: usize, codes: &[i8; 256], d: &[u8]) {
+fn ternary<const N: usize>(planes: &mut [&mut [u8]], i: usize, codes: &[i8; N], d: &[u8]) {
     let codes = codes.map(|q| (q + 1) as u8);
     planes[1][i * 2..][..2].copy_from_slice(d);
-    for (u, codes) in (i * 8..).zip(codes.as_chunks::<32>().0) {
+    for (u, codes) in (i * (N / 32)..).zip(codes.as_chunks::<32>().0) {
         planes[0][u * 8..][..8].copy_from_slice(&pairs(codes, 0));
     }
 }

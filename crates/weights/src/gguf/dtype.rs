@@ -31,6 +31,8 @@ pub(super) fn dtype_id(dtype: DType) -> u32 {
         DType::TQ2_0 => 35,
         DType::MXFP4 => 39,
         DType::NVFP4 => 40,
+        DType::Q1_0 => 41,
+        DType::Q2_0 => 42,
     }
 }
 
@@ -62,7 +64,6 @@ fn unsupported_name(id: u32) -> Option<&'static str> {
         36 => "IQ4_NL_4_4 (removed from GGUF)",
         37 => "IQ4_NL_4_8 (removed from GGUF)",
         38 => "IQ4_NL_8_8 (removed from GGUF)",
-        41 => "Q1_0",
         _ => return None,
     })
 }

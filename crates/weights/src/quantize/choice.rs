@@ -160,6 +160,7 @@ pub(super) fn types(mix: Quantize, facts: &Facts, tensors: &[Entry<'_>]) -> Vec<
                 }
                 of_down(mix, facts, place)
             }
+            Role::Embedding if mix == Quantize::Q2_0 => DType::Q4_K,
             Role::Embedding | Role::Keys | Role::Other => mix.base(),
         };
         all[i] = Some(fitting(wanted, tensor.shape[0]));
@@ -244,7 +245,7 @@ fn layer_of(name: &str) -> Option<usize> {
 pub(super) fn fitting(wanted: DType, row: usize) -> DType {
     let smaller = match wanted {
         _ if row.is_multiple_of(wanted.block_len()) => return wanted,
-        DType::Q2_K | DType::Q3_K => DType::Q4_0,
+        DType::Q2_K | DType::Q3_K | DType::Q2_0 => DType::Q4_0,
         DType::Q4_K => DType::Q5_0,
         DType::Q5_K => DType::Q5_1,
         DType::Q6_K => DType::Q8_0,

@@ -35,10 +35,12 @@ pub enum Quantize {
     Q3_K_S,
     Q2_K,
     Q2_K_S,
+    Q2_0,
+    Q1_0,
 }
 
 /// The names, the types of most matrices, and the numbers of `enum llama_ftype` in `llama.h`.
-const TABLE: [(Quantize, &str, DType, u32); 21] = [
+const TABLE: [(Quantize, &str, DType, u32); 23] = [
     (Quantize::F32, "F32", DType::F32, 0),
     (Quantize::F16, "F16", DType::F16, 1),
     (Quantize::BF16, "BF16", DType::BF16, 32),
@@ -60,6 +62,8 @@ const TABLE: [(Quantize, &str, DType, u32); 21] = [
     (Quantize::Q3_K_S, "Q3_K_S", DType::Q3_K, 11),
     (Quantize::Q2_K, "Q2_K", DType::Q2_K, 10),
     (Quantize::Q2_K_S, "Q2_K_S", DType::Q2_K, 21),
+    (Quantize::Q2_0, "Q2_0", DType::Q2_0, 41),
+    (Quantize::Q1_0, "Q1_0", DType::Q1_0, 40),
 ];
 
 impl Quantize {

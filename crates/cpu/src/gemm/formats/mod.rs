@@ -5,6 +5,7 @@
 
 mod blocks32;
 mod codings;
+mod few_bits;
 mod fields;
 mod fp4;
 mod grids;
@@ -19,6 +20,7 @@ mod packed_k;
 mod ternary;
 
 pub(super) use blocks32::{Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
+pub(super) use few_bits::{Q1_0, Q2_0};
 pub(super) use fp4::{Mxfp4, Nvfp4};
 pub(super) use iq1::{Iq1M, Iq1S};
 pub(super) use iq2::{Iq2S, Iq2Xs, Iq2Xxs};

@@ -176,7 +176,7 @@ fn decode{{ kind }}(raw: Raw{{ kind }}) -> Unit{{ kind }} {
     let part = unpack4xI8(raw.sub >> ((raw.i & 3u) * 8u)).x;
     return Unit{{ kind }}(first, second, vec2(d * f32(part)));
 {% elif scales == "super_alone" %}
-    let d = unpack2x16float(raw.d >> (((raw.i >> 3u) & 1u) * 16u)).x;
+    let d = unpack2x16float(raw.d >> (((raw.i >> {{ d_shift - 1 }}u) & 1u) * 16u)).x;
     return Unit{{ kind }}(first, second, vec2(d));
 {% elif scales == "e4m3" %}
     // the bits of an E4M3 float are those of an f16 whose exponent has a bias that is greater by 8
