@@ -123,7 +123,10 @@ impl Snapshot {
 fn types_of_llama_cpp() {
     for snapshot in SNAPSHOTS {
         let sections = snapshot.sections();
-        assert_eq!(sections.len(), Quantize::all().count(), "{}", snapshot.architecture);
+        // the snapshots are older than these two
+        let is_newer = |mix: &Quantize| matches!(mix, Quantize::Q2_0 | Quantize::Q1_0);
+        let count = Quantize::all().filter(|mix| !is_newer(mix)).count();
+        assert_eq!(sections.len(), count, "{}", snapshot.architecture);
         let names = snapshot.names(&sections);
         let shapes: Vec<_> = names.iter().map(|name| snapshot.shape(name)).collect();
         let all = names.iter().zip(&shapes);
