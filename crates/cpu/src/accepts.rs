@@ -4,7 +4,7 @@
 use pelton_graph::{
     Activation, Adapters, Attention, ExpertGroups, ExpertLinear, GatedDelta, Gating, Linear, Mask,
     Norm, NormKind, Op, Plan, Pooling, RopeId, RopeStore, RopeStyle, Route, Scores, SelectiveScan,
-    ShortConv, TableRow, Values, WeightId, WeightKind,
+    ShortConv, TableRow, Values, WeightId, WeightKind, Xielu,
 };
 
 /// Whether the reference path runs an op: elementary ops only.
@@ -44,6 +44,7 @@ pub(crate) fn fast(op: &Op, plan: &Plan) -> bool {
         Op::Scale(factor) => factor.is_finite(),
         Op::Softcap(cap) => cap.is_finite() && *cap > 0.0,
         Op::Clamp { low, high } => low <= high,
+        Op::Xielu(xielu) => is_xielu(*xielu),
         Op::Copy(copy) => copy.count > 0 && copy.width > 0,
         Op::Route(route) => is_route(plan, route),
         Op::ExpertLinear(linear) => is_expert_linear(plan, linear),
@@ -198,8 +199,13 @@ fn is_activation(activation: Activation) -> bool {
         | Activation::Relu
         | Activation::ReluSquared
         | Activation::Sigmoid
-        | Activation::Tanh => true,
+        | Activation::Tanh
+        | Activation::Softplus => true,
     }
+}
+
+fn is_xielu(Xielu { positive, negative, linear, bound }: Xielu) -> bool {
+    [positive, negative, linear].iter().all(|factor| factor.is_finite()) && bound <= 0.0
 }
 
 fn is_gating(gating: Gating) -> bool {

@@ -80,6 +80,7 @@ impl Op {
             | Self::Scale(_)
             | Self::Softcap(_)
             | Self::Clamp { low: _, high: _ }
+            | Self::Xielu(_)
             | Self::Inject { slice: _, adds: _ }
             | Self::Copy(_)
             | Self::Adapters(_)

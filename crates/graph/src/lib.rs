@@ -58,7 +58,7 @@ pub use needs::Needs;
 pub use op::{
     Activation, Adapters, Attention, ExpertGroups, ExpertLinear, GatedDelta, Gating, Linear, Mask,
     Norm, NormKind, Op, Pooling, RopeStore, Route, Scores, SelectiveScan, ShortConv, Strided,
-    StridedCopy, TableRow, alibi_slope,
+    StridedCopy, TableRow, Xielu, alibi_slope,
 };
 pub use pass::{
     Hidden, Input, MAX_REPEAT, Outputs, Pass, Place, RECENT, Ranking, Row, Sample, Ticket, Want,

@@ -172,6 +172,7 @@ impl Plan {
             Op::Scale(factor) => format!("times {factor}"),
             Op::Softcap(cap) => format!("at {cap}"),
             Op::Clamp { low, high } => format!("{low} to {high}"),
+            Op::Xielu(x) => format!("{} {} {} {}", x.positive, x.negative, x.linear, x.bound),
             Op::Inject { slice, adds: false } => format!("slice {slice}"),
             Op::Inject { slice, adds: true } => format!("slice {slice}, added"),
             Op::Temper { beta, interval, .. } => format!("beta {beta}, interval {interval}"),

@@ -1,8 +1,8 @@
 //! Functions of elements and gated products.
 
-use pelton_graph::{Activation, Gating};
+use pelton_graph::{Activation, Gating, Xielu};
 
-use crate::simd::{Body, LANES, Simd, normal_cdf, sigmoid, tanh};
+use crate::simd::{Body, LANES, Simd, normal_cdf, sigmoid, softplus, tanh};
 
 /// An op in place on each element.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +11,7 @@ pub(super) enum Function {
     Scale(f32),
     Softcap(f32),
     Clamp(f32, f32),
+    Xielu(Xielu),
 }
 
 /// A [`Function`] of neighbouring elements, in place.
@@ -47,7 +48,19 @@ fn apply<S: Simd>(simd: S, function: Function, x: S::V) -> S::V {
             simd.mul(tanh(simd, simd.div(x, simd.splat(cap))), simd.splat(cap))
         }
         Function::Clamp(low, high) => simd.clamp(x, low, high),
+        Function::Xielu(factors) => xielu(simd, factors, x),
     }
+}
+
+#[inline(always)]
+fn xielu<S: Simd>(simd: S, factors: Xielu, x: S::V) -> S::V {
+    let Xielu { positive, negative, linear, bound } = factors;
+    let above = simd.mul(simd.mul(x, x), simd.splat(positive));
+    let e = simd.exp(simd.clamp(x, f32::NEG_INFINITY, bound));
+    let less = simd.add(simd.add(e, simd.splat(-1.0)), simd.mul(x, simd.splat(-1.0)));
+    let below = simd.mul(less, simd.splat(negative));
+    let curved = simd.select_less(simd.splat(0.0), x, above, below);
+    simd.mul_add(x, simd.splat(linear), curved)
 }
 
 /// A factor of a gated product.
@@ -143,6 +156,7 @@ pub(super) fn activate<S: Simd>(simd: S, activation: Activation, x: S::V) -> S::
         }
         Activation::Sigmoid => sigmoid(simd, x),
         Activation::Tanh => tanh(simd, x),
+        Activation::Softplus => softplus(simd, x),
     }
 }
 

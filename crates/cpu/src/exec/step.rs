@@ -254,6 +254,7 @@ impl Exec {
             Op::Scale(factor) => self.each(at, Function::Scale(*factor)),
             Op::Softcap(cap) => self.each(at, Function::Softcap(*cap)),
             Op::Clamp { low, high } => self.each(at, Function::Clamp(*low, *high)),
+            Op::Xielu(xielu) => self.each(at, Function::Xielu(*xielu)),
             Op::Copy(copy) => {
                 let (x, width) = (input(0), width(0));
                 let x = &**x;
@@ -392,17 +393,20 @@ impl Exec {
 
     fn glu(&self, at: &Context<'_>, gating: Gating) {
         let (out_width, isa) = (at.out_width(), self.isa);
-        let is_one = at.width(0) < out_width;
+        let gate_width = at.width(0);
         let read = |i: usize| (!at.is_in_place(i)).then(|| at.input(i));
         let (gates, ups) = (read(0), read(1));
         let (gates, ups) = (gates.as_deref(), ups.as_deref());
         let mut out = at.output(0);
         let out = &mut out[..at.rows * out_width];
-        if is_one {
+        if gate_width < out_width {
+            let neighbours = out_width / gate_width;
             return each_row(&self.pool, out, out_width, |r, to| {
-                let up = factor(ups, r * out_width, out_width);
-                let gate = Factor::One(gates.map_or(0.0, |gates| gates[r]));
-                dispatch(isa, Glu { gating, gate, up, to });
+                for (i, to) in to.chunks_mut(neighbours).enumerate() {
+                    let up = factor(ups, r * out_width + i * neighbours, to.len());
+                    let gate = gates.map_or(0.0, |gates| gates[r * gate_width + i]);
+                    dispatch(isa, Glu { gating, gate: Factor::One(gate), up, to });
+                }
             });
         }
         each_range(&self.pool, out, |first, to| {

@@ -227,15 +227,17 @@ fn run_step(state: &mut State, step: usize, batch: &Batch<'_>) -> Result<(), Err
         }
         Op::Glu(gating) => {
             for (r, g) in out.chunks_mut(out_width).enumerate() {
-                let gates = input(0, r).iter().cycle();
-                for ((g, &gate), &up) in g.iter_mut().zip(gates).zip(input(1, r)) {
-                    *g = ops::gate(*gating, gate, up);
+                let gates = input(0, r);
+                let neighbours = out_width / gates.len();
+                for (i, (g, &up)) in g.iter_mut().zip(input(1, r)).enumerate() {
+                    *g = ops::gate(*gating, gates[i / neighbours], up);
                 }
             }
         }
         Op::Activate(activation) => rows::each(out, |x| ops::activate(*activation, x)),
         Op::Scale(factor) => rows::each(out, |x| x * f64::from(*factor)),
         Op::Softcap(cap) => rows::each(out, |x| f64::from(*cap) * (x / f64::from(*cap)).tanh()),
+        Op::Xielu(xielu) => rows::each(out, |x| ops::xielu(*xielu, x)),
         Op::Clamp { low, high } => {
             rows::each(out, |x| x.clamp(f64::from(*low), f64::from(*high)));
         }

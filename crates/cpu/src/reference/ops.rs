@@ -2,7 +2,7 @@
 //!
 //! Sums run in f64, so that these functions are a reference for any order of summation.
 
-use pelton_graph::{Activation, Gating, NormKind, Rope, StridedCopy};
+use pelton_graph::{Activation, Gating, NormKind, Rope, StridedCopy, Xielu};
 
 /// `y[i] = weight[i] · normed(x)[i] + bias[i]`.
 pub(super) fn norm(
@@ -64,7 +64,18 @@ pub(super) fn activate(activation: Activation, x: f64) -> f64 {
         Activation::ReluSquared => x.max(0.0).powi(2),
         Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
         Activation::Tanh => x.tanh(),
+        Activation::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
     }
+}
+
+/// The activation xIELU of one element.
+pub(super) fn xielu(xielu: Xielu, x: f64) -> f64 {
+    let Xielu { positive, negative, linear, bound } = xielu;
+    let curved = match x > 0.0 {
+        true => f64::from(positive) * x * x,
+        false => f64::from(negative) * (x.min(f64::from(bound)).exp_m1() - x),
+    };
+    curved + f64::from(linear) * x
 }
 
 /// The error function: `2/√π · e^(-x²) · Σ 2ⁿ x^(2n + 1) / (2n + 1)!!` (Abramowitz and Stegun

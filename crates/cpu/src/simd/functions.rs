@@ -28,6 +28,24 @@ pub(crate) fn tanh<S: Simd>(simd: S, x: S::V) -> S::V {
     simd.select_less(square, simd.splat(0.625 * 0.625), near, far)
 }
 
+/// `ln(1 + eˣ)` to within four units in the last place.
+///
+/// It is `max(x, 0) + ln(1 + t)` with `t = e^-|x|`, and `ln(1 + t) = 2 artanh(s)` with
+/// `s = t / (2 + t) ≤ 1/3`, by the series of artanh (Abramowitz and Stegun 4.6.33).
+#[inline(always)]
+pub(crate) fn softplus<S: Simd>(simd: S, x: S::V) -> S::V {
+    let negative = simd.mul(x, simd.splat(-1.0));
+    let magnitude = simd.max(x, negative);
+    let t = simd.exp(simd.mul(magnitude, simd.splat(-1.0)));
+    let s = simd.div(t, simd.add(t, simd.splat(2.0)));
+    let square = simd.mul(s, s);
+    let mut p = simd.splat(2.0 / 15.0);
+    for n in [13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0] {
+        p = simd.mul_add(p, square, simd.splat(2.0 / n));
+    }
+    simd.mul_add(p, s, simd.max(x, simd.splat(0.0)))
+}
+
 /// The standard normal distribution function `(1 + erf(x / √2)) / 2` to a relative error of 1e-6
 /// above -5, and 0 from about -13 on.
 ///

@@ -20,7 +20,7 @@ mod tests;
 mod x86;
 
 pub(crate) use dispatch::dispatch;
-pub(crate) use functions::{normal_cdf, sigmoid, tanh};
+pub(crate) use functions::{normal_cdf, sigmoid, softplus, tanh};
 pub(crate) use lanes::{Body, LANES, Simd};
 #[cfg(target_arch = "aarch64")]
 pub(crate) use neon::NeonPair;

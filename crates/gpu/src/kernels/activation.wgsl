@@ -37,5 +37,13 @@ fn activated(x: {{ element }}) -> {{ element }} {
     return 1.0 / (1.0 + exp(-x));
 {% elif activation == "tanh" %}
     return bounded_tanh(x);
+{% elif activation == "softplus" %}
+    // ln(1 + t) = 2 artanh(s), by its series
+    let t = exp(-abs(x));
+    let s = t / (2.0 + t);
+    let q = s * s;
+    let sum = 1.0 + q * (1.0 / 3.0 + q * (1.0 / 5.0 + q * (1.0 / 7.0
+        + q * (1.0 / 9.0 + q * (1.0 / 11.0 + q * (1.0 / 13.0 + q * (1.0 / 15.0)))))));
+    return max(x, {{ element }}(0.0)) + 2.0 * s * sum;
 {% endif %}
 }

@@ -6,6 +6,7 @@
        scale          x *= factor
        softcap        x = cap · tanh(x / cap)
        clamp          x between two bounds, of which one may be missing
+       xielu          x = the activation xIELU with factors
        inject         x = the slice of the row's embedding, or x += it; other rows keep theirs
        temper         x *= 1 + beta · ln(1 + ⌊(position + offset) / interval⌋)
        expert_scale   x[s] *= factors[ids[s]]
@@ -21,7 +22,7 @@ alias Element = {{ element }};
 var<storage, read_write> x: array<Element>;
 var<storage, read> y: array<Element>;
 {% elif op == "glu" %}
-var<storage, {{ "read_write" if to == "gate" else "read" }}> gate: array<{{ "f32" if one_gate else "Element" }}>;
+var<storage, {{ "read_write" if to == "gate" else "read" }}> gate: array<{{ "f32" if gates else "Element" }}>;
 var<storage, {{ "read_write" if to == "up" else "read" }}> up: array<Element>;
 {% if to == "g" %}
 var<storage, read_write> g: array<Element>;
@@ -31,7 +32,7 @@ var<storage, read_write> g: array<Element>;
 var<storage, read> x: array<Element>;
 var<storage, read> selected: array<u32>;
 var<storage, read_write> y: array<Element>;
-{% elif op in ["activate", "scale", "softcap", "clamp"] %}
+{% elif op in ["activate", "scale", "softcap", "clamp", "xielu"] %}
 var<storage, read_write> x: array<Element>;
 {% if op in ["activate", "softcap"] %}
 {% include "activation.wgsl" %}
@@ -70,7 +71,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 {% if op == "add" %}
     x[i] += y[i];
 {% elif op == "glu" %}
-    {{ to }}[i] = gated({{ "Element(gate[id.y])" if one_gate else "gate[i]" }}, up[i]);
+    {{ to }}[i] = gated({% if gates %}Element(gate[id.y * {{ gates }}u + id.x / {{ neighbours }}u]){% else %}gate[i]{% endif %}, up[i]);
 {% elif op == "select" %}
     y[i] = x[selected[id.y] * WIDTH + id.x];
 {% elif op == "activate" %}
@@ -86,6 +87,10 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 {% if high %}
     x[i] = min(x[i], Element({{ high }}));
 {% endif %}
+{% elif op == "xielu" %}
+    let v = x[i];
+    let below = {{ negative }} * (exp(min(v, Element({{ bound }}))) - 1.0 - v);
+    x[i] = {{ linear }} * v + select(below, {{ positive }} * v * v, v > Element(0.0));
 {% elif op == "inject" %}
     // one more than its index
     let embedding = places[2u * id.y].w;

@@ -1,7 +1,7 @@
 //! Ops on single rows or single elements: embedding, norms, functions, sums, copies, pooling.
 
 use minijinja::{Value, context};
-use pelton_graph::{Activation, Error, Gating, NormKind, Pooling, StridedCopy};
+use pelton_graph::{Activation, Error, Gating, NormKind, Pooling, StridedCopy, Xielu};
 
 use crate::{device::KernelSource, kernels::template, weights::Layout};
 
@@ -108,16 +108,23 @@ impl RowOp {
         Self::elementwise("add", width, context! {})
     }
 
-    /// A gated product of a gate `[width]`, or `[1]` with `one_gate`. Bindings: gate, up, and the
+    /// A gated product of a row `[width]` and a gate `[gates]`, whose elements each hold for as many
+    /// neighbours. Bindings: gate, up, and the
     /// product if it has a buffer of its own.
-    pub(crate) fn glu(width: usize, gating: &Gating, one_gate: bool, to: GluOutput) -> Self {
+    pub(crate) fn glu(width: usize, gating: &Gating, gates: usize, to: GluOutput) -> Self {
         let to = match to {
             GluOutput::Gate => "gate",
             GluOutput::Up => "up",
             GluOutput::Own => "g",
         };
         let gating = template::gating(gating);
-        Self::elementwise("glu", width, context! { gating, one_gate, to })
+        if gates == width {
+            return Self::elementwise("glu", width, context! { gating, gates => 0, to });
+        }
+        let (lanes, _) = vector(&[width / gates]);
+        let neighbours = width / gates / lanes;
+        let more = context! { gating, gates, neighbours, to };
+        Self::elements("glu", width / lanes, lanes, more)
     }
 
     /// The adapters of rows. Bindings: rows, the adapters of slots, ids, weights.
@@ -154,6 +161,14 @@ impl RowOp {
         let bound =
             |bound: f32| if bound.is_finite() { template::float(bound) } else { String::new() };
         Self::elementwise("clamp", width, context! { low => bound(low), high => bound(high) })
+    }
+
+    /// The activation xIELU, in place. Bindings: x.
+    pub(crate) fn xielu(width: usize, xielu: Xielu) -> Self {
+        let Xielu { positive, negative, linear, bound } = xielu;
+        let [positive, negative, linear, bound] =
+            [positive, negative, linear, bound].map(template::float);
+        Self::elementwise("xielu", width, context! { positive, negative, linear, bound })
     }
 
     /// A slice of the embeddings of rows without a token, in place of the row or added to it.
@@ -231,7 +246,7 @@ impl RowOp {
 
 /// Every activation, for the test that all kernels translate.
 #[cfg(test)]
-const ACTIVATIONS: [Activation; 9] = [
+const ACTIVATIONS: [Activation; 10] = [
     Activation::Identity,
     Activation::Silu,
     Activation::GeluTanh,
@@ -241,6 +256,7 @@ const ACTIVATIONS: [Activation; 9] = [
     Activation::ReluSquared,
     Activation::Sigmoid,
     Activation::Tanh,
+    Activation::Softplus,
 ];
 
 /// Every kernel, for the test that all of them translate.
@@ -267,13 +283,18 @@ pub(crate) fn sources() -> Vec<(String, KernelSource)> {
         for activation in ACTIVATIONS {
             all.push(RowOp::activate(width, activation));
             let gating = Gating::Product(activation);
-            all.push(RowOp::glu(width, &gating, false, GluOutput::Own));
-            all.push(RowOp::glu(width, &gating, true, GluOutput::Up));
+            all.push(RowOp::glu(width, &gating, width, GluOutput::Own));
+            all.push(RowOp::glu(width, &gating, 1, GluOutput::Up));
+            all.push(RowOp::glu(width, &gating, 2, GluOutput::Own));
         }
         let clamped = Gating::Clamped { alpha: 1.702, limit: 7.0 };
-        all.push(RowOp::glu(width, &clamped, false, GluOutput::Gate));
+        all.push(RowOp::glu(width, &clamped, width, GluOutput::Gate));
         all.push(RowOp::scale(width, 0.125));
         all.push(RowOp::softcap(width, 30.0));
+        all.push(RowOp::xielu(
+            width,
+            Xielu { positive: 0.8, negative: 0.3, linear: 0.5, bound: -1e-6 },
+        ));
         all.push(RowOp::clamp(width, -0.5, 3.0));
         all.push(RowOp::clamp(width, f32::NEG_INFINITY, 3.0));
         all.extend([false, true].map(|adds| RowOp::inject(width, [1, 3], adds)));

@@ -111,7 +111,7 @@ impl<'a> Lowering<'a> {
             calls.extend(self.pairs(&second, ups)?);
         }
         let width = gate.used * self.loaded.plan.weight(gate.weight).rows;
-        let glu = RowOp::glu(width, gating, false, GluOutput::Gate);
+        let glu = RowOp::glu(width, gating, width, GluOutput::Gate);
         calls.push(self.row_op(&glu, [("gate", g), ("up", &self.loaded.scratch.up)])?);
         Ok(calls)
     }

@@ -411,7 +411,7 @@ impl<'a> Lowering<'a> {
             let up = &self.loaded.scratch.up;
             let outputs = &[*g, up];
             let mut calls = self.norm_linear(site, &NormedProjections { outputs, ..*all })?;
-            let glu = RowOp::glu(width, gating, false, GluOutput::Gate);
+            let glu = RowOp::glu(width, gating, width, GluOutput::Gate);
             calls.push(self.row_op(&glu, [("gate", *g), ("up", up)])?);
             return Ok(calls);
         }

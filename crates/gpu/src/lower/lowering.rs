@@ -119,6 +119,9 @@ impl<'a> Lowering<'a> {
                 ];
                 self.row_op(&op, buffers).map(one)
             }
+            Op::Xielu(xielu) => {
+                self.row_op(&RowOp::xielu(width(0), *xielu), [("x", write(0))]).map(one)
+            }
             Op::Clamp { low, high } => {
                 self.row_op(&RowOp::clamp(width(0), *low, *high), [("x", write(0))]).map(one)
             }

@@ -101,14 +101,13 @@ impl<'a> Lowering<'a> {
     ) -> Result<Vec<Dispatch>, Error> {
         let width = |id: BufferId| self.loaded.plan.buffer(id).width;
         let (inputs, output) = (&step.inputs, step.outputs[0]);
-        let one_gate = width(inputs[0]) == 1 && width(output) > 1;
         let (to, own) = match output {
             g if g == inputs[0] => (GluOutput::Gate, None),
             g if g == inputs[1] => (GluOutput::Up, None),
             _ => (GluOutput::Own, Some(("g", g))),
         };
         let buffers = [("gate", gate), ("up", up)].into_iter().chain(own);
-        self.row_op(&RowOp::glu(width(output), gating, one_gate, to), buffers).map(one)
+        self.row_op(&RowOp::glu(width(output), gating, width(inputs[0]), to), buffers).map(one)
     }
 
     /// A strided copy between rows of two buffers.

@@ -3,7 +3,7 @@
 use pelton_graph::{
     Adapters, Attention as AttentionOp, Cache, ExpertLinear, Gating, KvType, Linear, Mask, Norm,
     NormKind, Op, Plan, Pooling, RopeId, RopeStore, RopeStyle, ShortConv, Step, StridedCopy,
-    TableRow, Values, WeightId, WeightKind,
+    TableRow, Values, WeightId, WeightKind, Xielu,
 };
 
 use crate::{
@@ -96,6 +96,9 @@ pub(crate) fn accepts(capabilities: &Capabilities, op: &Op, plan: &Plan) -> bool
         Op::Embed { table } => kind(*table, WeightKind::Matrix),
         Op::Inject { slice, adds: _ } => plan.injected.is_some_and(|of| *slice < of.slices),
         Op::Clamp { low, high } => low <= high,
+        Op::Xielu(Xielu { positive, negative, linear, bound }) => {
+            [positive, negative, linear].iter().all(|factor| factor.is_finite()) && *bound <= 0.0
+        }
         Op::Norm(op) => norm(op),
         Op::HeadNorm { norm: op, heads } => *heads > 0 && norm(op),
         Op::AddTable {

@@ -21,6 +21,8 @@ pub enum Activation {
     Sigmoid,
     /// `tanh(x)`.
     Tanh,
+    /// `ln(1 + eˣ)`.
+    Softplus,
 }
 
 impl Activation {
@@ -36,8 +38,24 @@ impl Activation {
             Self::ReluSquared => "relu²",
             Self::Sigmoid => "sigmoid",
             Self::Tanh => "tanh",
+            Self::Softplus => "softplus",
         }
     }
+}
+
+/// The activation xIELU with factors of a layer (Huang and Schlag, arXiv 2411.13010):
+/// `positive · x² + linear · x` above 0, else
+/// `negative · (e^min(x, bound) - 1 - x) + linear · x`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Xielu {
+    /// The factor of the square.
+    pub positive: f32,
+    /// The factor below 0.
+    pub negative: f32,
+    /// The factor of the linear part.
+    pub linear: f32,
+    /// The bound of exponents, at most 0.
+    pub bound: f32,
 }
 
 /// The product of a gate and a value, element by element (Shazeer, arXiv 2002.05202).

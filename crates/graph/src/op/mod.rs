@@ -7,7 +7,7 @@ mod norm;
 mod recurrent;
 
 pub use attention::{Attention, Mask, RopeStore, alibi_slope};
-pub use elements::{Activation, Gating, Pooling, Strided, StridedCopy, TableRow};
+pub use elements::{Activation, Gating, Pooling, Strided, StridedCopy, TableRow, Xielu};
 pub use experts::{Adapters, ExpertGroups, ExpertLinear, Route, Scores};
 pub use norm::{Norm, NormKind};
 pub use recurrent::{GatedDelta, SelectiveScan, ShortConv};
@@ -99,8 +99,8 @@ pub enum Op {
     SelectiveScan(SelectiveScan),
     /// `x y → x`: the sum, in place.
     Add,
-    /// `gate up → g`: the gated product; `g` may be `gate` or `up`. A gate of width 1 holds for
-    /// the whole row.
+    /// `gate up → g`: the gated product; `g` may be `gate` or `up`. Each
+    /// element of a narrower gate holds for as many neighbours as fill the row.
     Glu(Gating),
     /// `x → x`, in place: the function of each element.
     Activate(Activation),
@@ -115,6 +115,8 @@ pub enum Op {
         /// The greatest number, at least `low`.
         high: f32,
     },
+    /// `x → x`, in place: the activation of each element.
+    Xielu(Xielu),
     /// `x → y`: a strided copy; other elements of `y` stay.
     Copy(StridedCopy),
     /// `() → ids weights`: the LoRA adapters `[used]` of the row's slot; ids are whole numbers in
@@ -223,6 +225,7 @@ impl Op {
             Self::Scale(_) => "scale",
             Self::Softcap(_) => "softcap",
             Self::Clamp { .. } => "clamp",
+            Self::Xielu(_) => "xielu",
             Self::Copy(_) => "copy",
             Self::Adapters(_) => "adapters",
             Self::Route(_) => "route",

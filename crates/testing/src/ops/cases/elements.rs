@@ -1,12 +1,12 @@
 //! Ops on the elements of a row.
 
-use pelton_graph::{Activation, Gating, Op, Strided, StridedCopy, TableRow};
+use pelton_graph::{Activation, Gating, Op, Strided, StridedCopy, TableRow, Xielu};
 use pelton_quant::DType;
 
 use crate::ops::builder::{Builder, CONTEXT};
 use crate::ops::case::{Case, WIDTHS, case, tolerance};
 
-const ACTIVATIONS: [Activation; 9] = [
+const ACTIVATIONS: [Activation; 10] = [
     Activation::Identity,
     Activation::Silu,
     Activation::GeluTanh,
@@ -16,6 +16,7 @@ const ACTIVATIONS: [Activation; 9] = [
     Activation::ReluSquared,
     Activation::Sigmoid,
     Activation::Tanh,
+    Activation::Softplus,
 ];
 
 pub(super) fn cases() -> Vec<Case> {
@@ -69,6 +70,7 @@ fn in_place() -> Vec<Case> {
             ("softcap of small values", Op::Softcap(30.0)),
             ("clamp", Op::Clamp { low: -0.4, high: 0.9 }),
             ("clamp from below", Op::Clamp { low: 0.1, high: f32::INFINITY }),
+            ("xielu", Op::Xielu(Xielu { positive: 0.8, negative: 0.6, linear: 0.5, bound: -1e-6 })),
             ("temper", Op::Temper { beta: 0.25, interval: 7, offset: 1 }),
             ("temper from 0", Op::Temper { beta: 0.1, interval: 64, offset: 0 }),
         ];
@@ -94,8 +96,8 @@ fn in_place() -> Vec<Case> {
     cases
 }
 
-/// Gated products, to a buffer of its own, to the gate and to the value, and with one gate for a
-/// row.
+/// Gated products, to a buffer of its own, to the gate and to the value, and with one gate or a few
+/// for a row.
 fn gated() -> Vec<Case> {
     let mut cases = Vec::new();
     let clamped = [(1.702, 7.0), (1.0, 0.5)];
@@ -121,6 +123,14 @@ fn gated() -> Vec<Case> {
         let g = if i % 2 == 0 { b.buffer(33, up) } else { up };
         b.step(Op::Glu(gating), &[gate, up], &[g]);
         cases.push(case(format!("glu {} of one gate", gating.name()), b, g, &[]));
+        for (gates, width) in [(3, 33), (5, 40), (2, 16)] {
+            let mut b = Builder::new(width);
+            let (gate, up) = (b.embed(DType::F32, gates), b.embed(DType::F32, width));
+            let g = if i % 2 == 0 { up } else { b.buffer(width, up) };
+            b.step(Op::Glu(gating), &[gate, up], &[g]);
+            let name = format!("glu {} of {gates} gates for {width}", gating.name());
+            cases.push(case(name, b, g, &[]));
+        }
     }
     cases
 }
