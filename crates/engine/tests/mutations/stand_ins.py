@@ -54,6 +54,8 @@ def unpack(family, folder, config):
 
 # Keys of the published configurations by those of the class, and keys that published files have
 # beyond those of the fixture, with values that change nothing.
+GPT_SIZES = dict(n_embd="hidden_size", n_head="num_attention_heads", n_layer="num_hidden_layers",
+                 n_positions="max_position_embeddings")
 PUBLISHED = {
     "internlm2": (dict(bias="attention_bias"),
                   dict(pretraining_tp=1, rope_scaling=dict(rope_type="linear", factor=1.0),
@@ -67,7 +69,21 @@ PUBLISHED = {
     "orion": (dict(rms_norm_eps="layer_norm_eps"), {}),
     "bailingmoe": (dict(num_experts="num_local_experts",
                         moe_intermediate_size="intermediate_size"), {}),
+    "qwen": (dict(seq_length="max_position_embeddings", layer_norm_epsilon="rms_norm_eps"), {}),
+    "baichuan": (dict(model_max_length="max_position_embeddings"), {}),
+    "baichuan-13b": (dict(model_max_length="max_position_embeddings"), {}),
+    "deepseek": (dict(n_routed_experts="num_experts"), {}),
+    "codeshell": (GPT_SIZES | dict(num_query_groups="num_key_value_heads",
+                                   layer_norm_epsilon="norm_epsilon",
+                                   activation_function="hidden_act"), {}),
+    "pangu-embedded": (dict(bias="attention_bias"), {}),
+    "maincoder": ({}, {}),
+    "jais": (GPT_SIZES | dict(n_inner="intermediate_size", layer_norm_epsilon="rms_norm_eps"), {}),
 }
+# Keys of the published configurations that only these values are computed of.
+FIXED = dict(
+    no_bias=True, scale_attn_weights=True, moe_layer_freq=1, scoring_func="softmax",
+    group_query_attention=True, mup_scale_qk_dot_by_d=True)
 INTERNLM2_ROPES = ("linear", "dynamic")
 
 
@@ -101,6 +117,7 @@ def rename(family, folder, config):
         own["sliding_window"] = None
     if family.name == "orion":
         own |= dict(use_qkv_bias=False, partial_rotary_factor=1.0)
+    own |= by_name(family.name, own)
     own |= dict(architectures=[family.model_class.__name__],
                 model_type=family.model_class.config_class.model_type)
     tensors = {family.rename(n, True): v for n, v in tensors.items()}
@@ -108,6 +125,45 @@ def rename(family, folder, config):
         tensors = family.split(types.SimpleNamespace(**own), tensors)
     save(folder, {n: v.contiguous() for n, v in tensors.items()})
     return own
+
+
+def by_name(name, own):
+    """Keys of the class that the published ones tell in another way."""
+    for key, value in FIXED.items():
+        if own.pop(key, value) != value:
+            raise ValueError(f"the class has no such {key}")
+    if name == "qwen":
+        own.pop("use_dynamic_ntk"), own.pop("use_logn_attn")
+        if own.pop("kv_channels") != own["hidden_size"] // own["num_attention_heads"]:
+            raise ValueError("the class has no such key")
+        if own["intermediate_size"] % 2:
+            raise ValueError("an odd number of rows")
+        return dict(intermediate_size=own["intermediate_size"] // 2, hidden_act="silu",
+                    num_key_value_heads=own["num_attention_heads"])
+    if name.startswith("baichuan"):
+        return dict(num_key_value_heads=own["num_attention_heads"],
+                    head_dim=own["hidden_size"] // own["num_attention_heads"])
+    if name == "deepseek":
+        width = own["moe_intermediate_size"] * own.pop("n_shared_experts")
+        if own.pop("attention_bias"):
+            raise ValueError("tensors lack")
+        return dict(shared_expert_intermediate_size=width, qkv_bias=False,
+                    mlp_only_layers=list(range(own.pop("first_k_dense_replace"))))
+    if name == "codeshell":
+        if own.pop("position_embedding_type") != "rope":
+            raise ValueError("the class has no such key")
+        return dict(use_bias=True, intermediate_size=4 * own["hidden_size"])
+    if name == "jais":
+        if own.pop("position_embedding_type") != "alibi":
+            raise ValueError("the class has no such key")
+        if own.pop("activation_function") != "swiglu":
+            raise ValueError("the class has no such key")
+        return dict(
+            embedding_factor=own.pop("mup_embeddings_scale"),
+            logit_factor=own.pop("mup_output_alpha") * own.pop("mup_width_scale"),
+            num_key_value_heads=own["num_attention_heads"], attention_bias=True, mlp_bias=True,
+            head_dim=own["hidden_size"] // own["num_attention_heads"])
+    return {}
 
 
 def published_keys(family):

@@ -24,6 +24,11 @@ pub struct Architecture {
     pub name: &'static str,
     /// The formula of all norms of rows.
     pub norm: NormKind,
+    /// Whether norms of rows have no factors.
+    pub bare_norms: bool,
+    /// Added under the root of norms of branches' results, if not the same as in other norms. The
+    /// key `attention.post_norm_rms_epsilon` replaces it.
+    pub post_norm_eps: Option<f32>,
     /// The places of norms and residual sums in a layer.
     pub block: Block,
     /// The tensor of the norm before the feed-forward network.
@@ -40,6 +45,9 @@ pub struct Architecture {
     /// Whether the rows of `attn_q` are a query and a gate for each head, whose sigmoid multiplies
     /// the head's result.
     pub query_gate: bool,
+    /// The activation of the gate `attn_gate` of attention's results, which has a row for each
+    /// element or for each head.
+    pub attention_gate: Option<Activation>,
     /// Rotary embeddings.
     pub rope: RopeRule,
     /// Biases of the scores by the distance of rows.
@@ -58,6 +66,10 @@ pub struct Architecture {
     pub output_norm: &'static str,
     /// The dense feed-forward network.
     pub ffn: FeedForward,
+    /// Whether a plain network's activation is xIELU, with factors of each layer.
+    pub xielu: bool,
+    /// The networks whose widths the key `feed_forward_length` is the sum of.
+    pub ffn_parts: usize,
     /// The mixture of experts of the layers that have a router.
     pub moe: Option<Moe>,
     /// Factors of the embeddings, of each branch and of the scores of attention.
@@ -86,6 +98,8 @@ pub enum Block {
     Pre,
     /// A norm before each branch and one of its result, before the sum.
     Sandwich,
+    /// `Sandwich` where a layer has the norms of results, else `Pre`.
+    SandwichIfPresent,
     /// A norm of each branch's result, before the sum.
     PostBranch,
     /// A norm of each sum.
@@ -106,6 +120,8 @@ pub enum Embed {
     One,
     /// The root of the width of the residual stream.
     SqrtHidden,
+    /// That of a root-mean-square norm.
+    Normed,
 }
 
 /// Norms of queries and keys.
@@ -117,6 +133,8 @@ pub enum QkNorm {
     Head(Presence),
     /// A norm of each head with factors of its own `[heads, head_dim]`, if present.
     HeadEach,
+    /// A norm of each head `[head_dim]`, without factors where a file has none.
+    HeadOrBare,
     /// One norm of all heads together `[heads · head_dim]`.
     Row,
     /// A norm of each rotated head `[head_dim]`, after the rotation.
@@ -166,6 +184,8 @@ pub enum Alibi {
     None,
     /// Slopes have this greatest exponent.
     Fixed(f32),
+    /// As `Fixed`, in models of that many layers; others have none.
+    FixedAt(f32, usize),
     /// The key `attention.max_alibi_bias` has the greatest exponent; none without it or with 0.
     Key,
 }
@@ -189,10 +209,14 @@ pub enum RopeOff {
     Never,
     /// All.
     Always,
+    /// All in models of that many layers.
+    AlwaysAt(usize),
     /// Every `n`-th layer.
     Every(usize),
     /// Layers without a window, in a model that has windows.
     Unwindowed,
+    /// Layers without a window.
+    Full,
     /// All if the key `rope.scaling.finetuned` is false.
     Key,
     /// Those of the key `attention.rope_pattern`, which is true for layers that rotate; none
@@ -263,6 +287,10 @@ pub enum AttentionScale {
     HeadDim,
     /// 1.
     One,
+    /// One over a key's length.
+    PerHeadDim,
+    /// The key `attention.scale`, or that of `HeadDim` without it.
+    Key,
     /// By the key `attention.scale`. Without it models of that many layers have one over the root
     /// of the residual stream's width per head, others that of `HeadDim`.
     HiddenOverHeadsAt(usize),
@@ -385,6 +413,8 @@ impl Architecture {
     pub const BASE: Self = Self {
         name: "",
         norm: NormKind::Rms,
+        bare_norms: false,
+        post_norm_eps: None,
         block: Block::Pre,
         ffn_norm: "ffn_norm",
         embed: Embed::One,
@@ -392,6 +422,7 @@ impl Architecture {
         qk_norm: QkNorm::None,
         value_norm: false,
         query_gate: false,
+        attention_gate: None,
         rope: RopeRule::HALVES,
         alibi: Alibi::None,
         pictures: PictureMask::Causal,
@@ -401,6 +432,8 @@ impl Architecture {
         mixer: MixerRule::Attention,
         output_norm: "output_norm",
         ffn: FeedForward::Gated(Activation::Silu),
+        xielu: false,
+        ffn_parts: 1,
         moe: None,
         multipliers: Multipliers::None,
         logit_scale: LogitScale::None,

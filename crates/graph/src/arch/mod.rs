@@ -3,15 +3,21 @@
 //! To add an architecture that is built from the same ops, add a file with its table and list it in
 //! [`architectures`]. If it needs a new op, add that first (see CONTRIBUTING.md).
 
+mod afmoe;
+mod apertus;
 mod arcee;
 mod architecture;
+mod baichuan;
 mod bailingmoe;
 mod bert;
 mod bloom;
 mod chatglm;
+mod codeshell;
 mod cohere2;
 mod cohere2moe;
 mod command_r;
+mod dbrx;
+mod deepseek;
 mod deepseek2;
 mod dots1;
 mod ernie4_5;
@@ -29,6 +35,7 @@ mod glm4;
 mod glm4moe;
 mod gpt2;
 mod gpt_oss;
+mod gptj;
 mod gptneox;
 mod granite;
 mod granite_swa;
@@ -36,26 +43,37 @@ mod granitehybrid;
 mod granitemoe;
 mod hunyuan;
 mod hy_v3;
+mod hyperclovax;
 mod internlm2;
+mod jais;
 mod jais2;
+mod laguna;
 mod lfm2;
 mod llama;
 mod llama4;
+mod maincoder;
 mod mellum;
+mod mimo2;
 mod minicpm;
+mod minicpm3;
 mod minimax_m2;
 mod mistral3;
 mod mistral4;
 mod modern_bert;
 mod mpt;
+mod muse_glimmer;
+mod nanochat;
 mod nemotron;
 mod nomic_bert;
 mod nomic_bert_moe;
+mod olmo;
 mod olmo2;
 mod olmoe;
 mod orion;
+mod pangu_embedded;
 mod phi2;
 mod phi3;
+mod qwen;
 mod qwen2;
 mod qwen2moe;
 mod qwen2vl;
@@ -70,6 +88,7 @@ mod smollm3;
 mod stablelm;
 mod starcoder;
 mod starcoder2;
+mod vaultgemma;
 mod xverse;
 
 pub use architecture::{
@@ -106,6 +125,7 @@ pub const fn architectures() -> &'static [Architecture] {
         exaone::EXAONE,
         exaone4::EXAONE4,
         minicpm::MINICPM,
+        minicpm3::MINICPM3,
         qwen2moe::QWEN2MOE,
         qwen3moe::QWEN3MOE,
         olmoe::OLMOE,
@@ -153,5 +173,23 @@ pub const fn architectures() -> &'static [Architecture] {
         granitehybrid::GRANITEHYBRID,
         lfm2::LFM2,
         lfm2::LFM2MOE,
+        afmoe::AFMOE,
+        muse_glimmer::MUSE_GLIMMER,
+        laguna::LAGUNA,
+        mimo2::MIMO2,
+        olmo::OLMO,
+        hyperclovax::HYPERCLOVAX,
+        vaultgemma::VAULTGEMMA,
+        nanochat::NANOCHAT,
+        apertus::APERTUS,
+        dbrx::DBRX,
+        gptj::GPTJ,
+        qwen::QWEN,
+        baichuan::BAICHUAN,
+        deepseek::DEEPSEEK,
+        codeshell::CODESHELL,
+        pangu_embedded::PANGU_EMBEDDED,
+        maincoder::MAINCODER,
+        jais::JAIS,
     ]
 }

@@ -17,7 +17,7 @@ impl Builder<'_> {
         let [q, k, v] = self.projections(shape, n)?;
         let (q, gate) = self.query_gate(shape, q);
         let kv = match shape.has_kv {
-            true => Some((k, self.value_norm(shape, v))),
+            true => Some((k, self.values(shape, v)?)),
             false => None,
         };
         let q = self.qk_norm("attn_q_norm", q, "q_n", shape.heads, shape.key_dim)?;
@@ -46,7 +46,28 @@ impl Builder<'_> {
         if let Some(gate) = gate {
             self.step(Op::Glu(Gating::Product(Activation::Sigmoid)), &[gate, a], &[a]);
         }
+        self.gate_of_results(shape, n, a)?;
         self.linear("attn_output", a, "o", self.sizes.hidden)
+    }
+
+    /// Multiplies the results `a` of heads by a gate that is computed from `n`.
+    fn gate_of_results(
+        &mut self,
+        shape: &AttentionShape,
+        n: BufferId,
+        a: BufferId,
+    ) -> Result<(), Error> {
+        let Some(activation) = self.arch.attention_gate else { return Ok(()) };
+        let of_elements = shape.heads * shape.value_dim;
+        let rows = self.tensors.dim(&self.name("attn_gate.weight"), 1);
+        let is_of_heads = match self.keys.opt_bool("attention.gate_per_head")? {
+            Some(stated) => stated,
+            None => rows == shape.heads,
+        };
+        let rows = if is_of_heads { shape.heads } else { of_elements };
+        let gate = self.linear("attn_gate", n, "a_gate", rows)?;
+        self.step(Op::Glu(Gating::Product(activation)), &[gate, a], &[a]);
+        Ok(())
     }
 
     fn attend(&mut self, shape: &AttentionShape, q: BufferId) -> Result<BufferId, Error> {
@@ -75,13 +96,10 @@ impl Builder<'_> {
 
     /// The greatest exponent of biases by distance.
     fn alibi(&self) -> Result<Option<f32>, Error> {
-        let clamp = "attention.clamp_kqv";
-        if let Some(found) = self.keys.opt_nonnegative(clamp)? {
-            return Err(self.keys.invalid(clamp, found, "no clamp of projections".into()).into());
-        }
         Ok(match self.arch.alibi {
             Alibi::None => None,
             Alibi::Fixed(bias) => Some(bias),
+            Alibi::FixedAt(bias, layers) => (self.sizes.layers == layers).then_some(bias),
             Alibi::Key => self.keys.opt_nonnegative("attention.max_alibi_bias")?,
         })
     }
@@ -96,6 +114,7 @@ impl Builder<'_> {
         let q_name = if self.arch.query_gate { "q_gated" } else { "q" };
         let parts = [("attn_q", q_name, q_rows), ("attn_k", "k", k_rows), ("attn_v", "v", v_rows)];
         let fused = self.has("attn_qkv.weight");
+        let bound = self.keys.opt_nonnegative("attention.clamp_kqv")?.filter(|&bound| bound > 0.0);
         let mut first = 0;
         let mut buffers = Vec::new();
         for (part, name, rows) in parts {
@@ -124,6 +143,9 @@ impl Builder<'_> {
             first += rows;
             let linear = self.checked_bias(part, fused, rows, linear)?;
             self.linear_step(&name, linear, n, buffer)?;
+            if let Some(bound) = bound {
+                self.in_place(Op::Clamp { low: -bound, high: bound }, buffer);
+            }
         }
         match buffers.as_slice() {
             &[q, k, v] => Ok([q, k, v]),
@@ -161,12 +183,18 @@ impl Builder<'_> {
         (query, Some(gate))
     }
 
-    fn value_norm(&mut self, shape: &AttentionShape, v: BufferId) -> BufferId {
+    /// The values after their norm or factor, if they have one.
+    fn values(&mut self, shape: &AttentionShape, v: BufferId) -> Result<BufferId, Error> {
         if self.arch.value_norm {
             let norm = self.bare_norm();
             self.in_place(Op::HeadNorm { norm, heads: shape.kv_heads }, v);
         }
-        v
+        if let Some(factor) = self.keys.opt_positive("attention.value_scale")?
+            && factor != 1.0
+        {
+            self.in_place(Op::Scale(factor), v);
+        }
+        Ok(v)
     }
 
     /// The norm of rotated heads. The one without factors exists by the key `attention.qk_norm`
@@ -203,7 +231,12 @@ impl Builder<'_> {
         let len = match self.arch.qk_norm {
             QkNorm::Row => return self.normed(part, buffer, name),
             QkNorm::Head(Presence::Required) => dim,
-            QkNorm::Head(Presence::IfPresent) if present => dim,
+            QkNorm::Head(Presence::IfPresent) | QkNorm::HeadOrBare if present => dim,
+            QkNorm::HeadOrBare => {
+                let norm = self.bare_norm();
+                self.in_place(Op::HeadNorm { norm, heads }, buffer);
+                return Ok(buffer);
+            }
             QkNorm::HeadEach if present => heads * dim,
             QkNorm::None
             | QkNorm::HeadAfterRope

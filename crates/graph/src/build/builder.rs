@@ -143,6 +143,10 @@ impl<'a> Builder<'a> {
 
     /// The norm of the architecture's formula with the tensor `part` of the current layer.
     pub(super) fn norm(&mut self, part: &str, len: usize) -> Result<Norm, Error> {
+        if self.arch.bare_norms {
+            let (kind, eps) = (self.arch.norm, self.sizes.eps);
+            return Ok(Norm { kind, weight: None, bias: None, eps });
+        }
         let name = self.name(part);
         self.tensors.norm(self.arch.norm, &name, len, self.sizes.eps)
     }

@@ -17,6 +17,10 @@ impl Builder<'_> {
         if let Some(factor) = self.embedding_scale()? {
             self.in_place(Op::Scale(factor), x);
         }
+        if self.arch.embed == Embed::Normed {
+            let norm = self.bare_norm();
+            self.in_place(Op::HeadNorm { norm, heads: 1 }, x);
+        }
         self.plan.injected =
             pictures.map(|PictureRows { slices, token }| Injected { slices, token });
         self.inject(0);
@@ -54,7 +58,7 @@ impl Builder<'_> {
 
     pub(super) fn embedding_scale(&self) -> Result<Option<f32>, Error> {
         let factor = match (self.arch.multipliers, self.arch.embed) {
-            (Multipliers::None, Embed::One) => return Ok(None),
+            (Multipliers::None, Embed::One | Embed::Normed) => return Ok(None),
             (Multipliers::None, Embed::SqrtHidden) => (self.sizes.hidden as f64).sqrt() as f32,
             (Multipliers::Keys, _) => self.keys.opt_nonnegative("embedding_scale")?.unwrap_or(1.0),
             (Multipliers::MiniCpm, _) => {

@@ -1,9 +1,11 @@
 //! Feed-forward networks.
 
+use pelton_weights::Value;
+
 use super::builder::Builder;
 use super::shapes::LayerShape;
 use crate::{
-    Activation, BufferId, Error, Gating, Op, Part,
+    Activation, BufferId, Error, Gating, Op, Part, Xielu,
     arch::{FeedForward, Moe},
 };
 
@@ -34,6 +36,12 @@ impl Builder<'_> {
             Some(width) => width,
             None => self.keys.size("feed_forward_length", pelton_weights::MAX_SIZE)?,
         };
+        let parts = self.arch.ffn_parts;
+        if !width.is_multiple_of(parts) {
+            let expected = format!("a multiple of {parts}");
+            return Err(self.keys.invalid("feed_forward_length", width, expected).into());
+        }
+        let width = width / parts;
         self.network(["ffn_gate", "ffn_up", "ffn_down"], width, n, name)
     }
 
@@ -48,7 +56,11 @@ impl Builder<'_> {
         let g = match self.activation()? {
             FeedForward::Plain(activation) => {
                 let g = self.linear(up, n, "g", width)?;
-                self.in_place(Op::Activate(activation), g);
+                let op = match self.arch.xielu {
+                    true => Op::Xielu(self.xielu()?),
+                    false => Op::Activate(activation),
+                };
+                self.in_place(op, g);
                 g
             }
             FeedForward::Gated(activation) => {
@@ -59,6 +71,32 @@ impl Builder<'_> {
             }
         };
         self.linear(down, g, name, self.sizes.hidden)
+    }
+
+    /// The factors of a layer's activation: of its tensors, or of the keys that have one for each
+    /// layer. Factors of curved parts are stored before their softplus.
+    fn xielu(&mut self) -> Result<Xielu, Error> {
+        let mut factor = |name: &str| -> Result<f32, Error> {
+            let tensor = self.name(&format!("ffn_act.{name}.weight"));
+            if self.tensors.has(&tensor) {
+                return self.tensors.factor(&tensor);
+            }
+            let (metadata, key) = (self.keys.metadata(), format!("xielu.{name}"));
+            let layer = self.layer.unwrap_or(0);
+            let all = match metadata.get(&key) {
+                Some(Value::Array(_)) => metadata.f32_array(&key)?,
+                _ => vec![metadata.f32(&key)?; layer + 1],
+            };
+            let found = all.get(layer).copied().filter(|factor| factor.is_finite());
+            found.ok_or_else(|| {
+                let expected = format!("a finite number for each of {} layers", self.sizes.layers);
+                metadata.invalid(&key, format!("{} numbers", all.len()), expected).into()
+            })
+        };
+        let softplus = |x: f32| f64::from(x).exp().ln_1p() as f32;
+        let [positive, negative] = [factor("alpha_p")?, factor("alpha_n")?].map(softplus);
+        let (linear, bound) = (factor("beta")?, factor("eps")?.min(0.0));
+        Ok(Xielu { positive, negative: linear + negative, linear, bound })
     }
 
     /// The results of the gate and up linears, whose rows may be in one tensor, the gate's first.

@@ -41,8 +41,14 @@ impl Builder<'_> {
             }
             false => self.linear("attn_q", n, "q", q_rows)?,
         };
-        let q_plain = self.buffer("q_plain", heads * plain);
         let q_rotated = self.buffer("q_rotated", heads * rotated);
+        if shape.expanded {
+            self.copy([q, q_rotated], [heads, rotated], [plain, key_dim], [0, rotated]);
+            self.in_place(Op::Rope { rope: shape.rope, heads }, q_rotated);
+            self.copy([q_rotated, q], [heads, rotated], [0, rotated], [plain, key_dim]);
+            return self.expanded(shape, q, n);
+        }
+        let q_plain = self.buffer("q_plain", heads * plain);
         self.copy([q, q_plain], [heads, plain], [0, key_dim], [0, plain]);
         self.copy([q, q_rotated], [heads, rotated], [plain, key_dim], [0, rotated]);
         self.in_place(Op::Rope { rope: shape.rope, heads }, q_rotated);
@@ -57,33 +63,68 @@ impl Builder<'_> {
             self.in_place(temper.clone(), query);
         }
 
-        let kv = self.linear("attn_kv_a_mqa", n, "kv", width)?;
+        let [latent, k_rotated] = self.latent_key(shape, n)?;
+        let key = self.buffer("k", width);
+        self.copy([latent, key], [1, rank], [0, rank], [0, rank]);
+        self.copy([k_rotated, key], [1, rotated], [0, rotated], [rank, rotated]);
+        self.step(Op::Store { cache: shape.cache }, &[key], &[]);
+
+        let a_latent = self.buffer("a_latent", heads * rank);
+        self.step(Op::Attend(attention(shape)), &[query], &[a_latent]);
+        let name = self.name("attn_v_b.weight");
+        let weight = self.tensors.matrices(&name, [heads, value_dim, rank], None)?;
+        let a = self.buffer("a", heads * value_dim);
+        self.step(Op::HeadLinear { weight, heads }, &[a_latent], &[a]);
+        self.linear("attn_output", a, "o", self.sizes.hidden)
+    }
+    /// The latent vector of `n` after its norm, and the rotated part of the key.
+    fn latent_key(&mut self, shape: &LatentShape, n: BufferId) -> Result<[BufferId; 2], Error> {
+        let &LatentShape { rank, rotated, .. } = shape;
+        let kv = self.linear("attn_kv_a_mqa", n, "kv", rank + rotated)?;
         let latent = self.buffer("latent", rank);
         let k_rotated = self.buffer("k_rotated", rotated);
         self.copy([kv, latent], [1, rank], [0, rank], [0, rank]);
         self.copy([kv, k_rotated], [1, rotated], [rank, rotated], [0, rotated]);
         let latent = self.latent_norm("attn_kv_a_norm", latent, "latent_n")?;
         self.in_place(Op::Rope { rope: shape.rope, heads: 1 }, k_rotated);
-        let key = self.buffer("k", width);
-        self.copy([latent, key], [1, rank], [0, rank], [0, rank]);
-        self.copy([k_rotated, key], [1, rotated], [0, rotated], [rank, rotated]);
-        self.step(Op::Store { cache: shape.cache }, &[key], &[]);
+        Ok([latent, k_rotated])
+    }
 
-        let attention = Attention {
-            cache: shape.cache,
-            heads,
-            scale: shape.scale,
-            mask: Mask::Causal { window: None },
-            softcap: None,
-            sinks: None,
-            alibi: None,
-        };
-        let a_latent = self.buffer("a_latent", heads * rank);
-        self.step(Op::Attend(attention), &[query], &[a_latent]);
-        let name = self.name("attn_v_b.weight");
-        let weight = self.tensors.matrices(&name, [heads, value_dim, rank], None)?;
+    /// Latent attention of the queries `q`, whose keys and values of all heads one matrix makes of
+    /// the latent vectors. The cache holds them.
+    fn expanded(
+        &mut self,
+        shape: &LatentShape,
+        q: BufferId,
+        n: BufferId,
+    ) -> Result<BufferId, Error> {
+        let &LatentShape { heads, rotated, key_dim, value_dim, .. } = shape;
+        let plain = key_dim - rotated;
+        if let Some(temper) = &shape.temper {
+            self.in_place(temper.clone(), q);
+        }
+        let [latent, k_rotated] = self.latent_key(shape, n)?;
+        let each = plain + value_dim;
+        let both = self.linear("attn_kv_b", latent, "kv_b", heads * each)?;
+        let [k, v] = [self.buffer("k", heads * key_dim), self.buffer("v", heads * value_dim)];
+        self.copy([both, k], [heads, plain], [0, each], [0, key_dim]);
+        self.copy([k_rotated, k], [heads, rotated], [0, 0], [plain, key_dim]);
+        self.copy([both, v], [heads, value_dim], [plain, each], [0, value_dim]);
+        self.step(Op::Store { cache: shape.cache }, &[k, v], &[]);
         let a = self.buffer("a", heads * value_dim);
-        self.step(Op::HeadLinear { weight, heads }, &[a_latent], &[a]);
+        self.step(Op::Attend(attention(shape)), &[q], &[a]);
         self.linear("attn_output", a, "o", self.sizes.hidden)
+    }
+}
+
+fn attention(shape: &LatentShape) -> Attention {
+    Attention {
+        cache: shape.cache,
+        heads: shape.heads,
+        scale: shape.scale,
+        mask: Mask::Causal { window: None },
+        softcap: None,
+        sinks: None,
+        alibi: None,
     }
 }

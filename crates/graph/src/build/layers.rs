@@ -17,7 +17,11 @@ impl Builder<'_> {
             Block::Parallel => true,
             Block::ParallelByKey => by_key()?.unwrap_or(true),
             Block::ParallelWithoutNorm => !has_ffn_norm,
-            Block::Pre | Block::Sandwich | Block::PostBranch | Block::PostResidual => false,
+            Block::Pre
+            | Block::Sandwich
+            | Block::SandwichIfPresent
+            | Block::PostBranch
+            | Block::PostResidual => false,
         };
         match self.arch.block {
             Block::PostResidual => self.post_residual(shape)?,
@@ -28,7 +32,11 @@ impl Builder<'_> {
             }
             _ if parallel => self.parallel(shape, has_ffn_norm)?,
             block => {
-                let sandwich = |name| (block == Block::Sandwich).then_some(name);
+                let sandwich = match block {
+                    Block::SandwichIfPresent => self.has("post_attention_norm.weight"),
+                    block => block == Block::Sandwich,
+                };
+                let sandwich = |name| sandwich.then_some(name);
                 let n = self.normed_stream("attn_norm")?;
                 self.branch(shape, n, Branch::Mixer(sandwich("post_attention_norm")))?;
                 let n = self.normed_stream(ffn_norm)?;
@@ -83,10 +91,20 @@ impl Builder<'_> {
             Branch::FeedForward(norm) => (self.feed_forward(shape, n, "o")?, norm),
         };
         let o = match norm {
-            Some(norm) => self.normed(norm, o, "o_n")?,
+            Some(norm) => self.normed_result(norm, o)?,
             None => o,
         };
         self.add_branch(o)
+    }
+
+    /// The norm of a branch's result.
+    fn normed_result(&mut self, norm: &str, o: BufferId) -> Result<BufferId, Error> {
+        let width = self.width(o);
+        let mut norm = self.norm(norm, width)?;
+        norm.eps = self.sizes.post_norm_eps;
+        let n = self.buffer("o_n", width);
+        self.step(Op::Norm(norm), &[o], &[n]);
+        Ok(n)
     }
 
     /// The sum of the residual stream and a branch's result.

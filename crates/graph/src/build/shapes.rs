@@ -73,6 +73,8 @@ pub(super) struct LatentShape {
     /// Elements of a key before it is absorbed, the rotated ones included.
     pub(super) key_dim: usize,
     pub(super) value_dim: usize,
+    /// Whether keys and values are computed and stored, by one matrix for all heads.
+    pub(super) expanded: bool,
     pub(super) rope: RopeId,
     pub(super) temper: Option<Op>,
     pub(super) scale: f32,
@@ -311,6 +313,8 @@ impl Reader<'_, '_> {
         Ok(match self.arch.rope.off {
             RopeOff::Never => true,
             RopeOff::Always => false,
+            RopeOff::AlwaysAt(layers) => self.sizes.layers != layers,
+            RopeOff::Full => self.windows[layer].is_some(),
             RopeOff::Every(n) => !(layer + 1).is_multiple_of(n),
             RopeOff::Unwindowed => {
                 self.windows[layer].is_some() || self.windows.iter().all(Option::is_none)
@@ -347,17 +351,23 @@ impl Reader<'_, '_> {
 
     fn scale(&self, heads: usize, key_dim: usize) -> Result<f32, Error> {
         let stated = self.arch.multipliers != Multipliers::None
-            || matches!(self.arch.scale, AttentionScale::HiddenOverHeadsAt(_));
+            || matches!(
+                self.arch.scale,
+                AttentionScale::HiddenOverHeadsAt(_) | AttentionScale::Key
+            );
         if stated && let Some(scale) = self.keys.opt_nonnegative("attention.scale")? {
             return Ok(scale);
         }
         let per_root = |dim: usize| (1.0 / (dim as f64).sqrt()) as f32;
         Ok(match self.arch.scale {
             AttentionScale::One => 1.0,
+            AttentionScale::PerHeadDim => 1.0 / key_dim as f32,
             AttentionScale::HiddenOverHeadsAt(layers) if layers == self.sizes.layers => {
                 per_root(self.sizes.hidden / heads)
             }
-            AttentionScale::HiddenOverHeadsAt(_) | AttentionScale::HeadDim => per_root(key_dim),
+            AttentionScale::HiddenOverHeadsAt(_)
+            | AttentionScale::Key
+            | AttentionScale::HeadDim => per_root(key_dim),
         })
     }
 
@@ -365,21 +375,39 @@ impl Reader<'_, '_> {
         let keys = self.keys;
         let rank = keys.size("attention.kv_lora_rank", MAX_DIM)?;
         let rotated = keys.size("rope.dimension_count", MAX_DIM)?;
-        let key_dim = keys.size("attention.key_length_mla", MAX_DIM)?;
+        let heads = self.heads.query(layer);
+        let expanded = self.tensors.has(&format!("blk.{layer}.attn_kv_b.weight"));
+        let (key_dim, value_dim) = match expanded {
+            true => (
+                keys.size("attention.key_length", MAX_DIM)?,
+                // "If not specified, it will be n_embd / n_head." (docs/gguf.md)
+                keys.opt_size("attention.value_length", MAX_DIM)?
+                    .unwrap_or(self.sizes.hidden / heads)
+                    .max(1),
+            ),
+            false => (
+                keys.size("attention.key_length_mla", MAX_DIM)?,
+                keys.size("attention.value_length_mla", MAX_DIM)?,
+            ),
+        };
         if rotated >= key_dim {
             let expected = format!("less than {key_dim}, the length of a key");
             return Err(keys.invalid("rope.dimension_count", rotated, expected).into());
         }
         let rope = self.ropes.rope(self.tensors, false, rotated)?;
         let mask = Mask::Causal { window: None };
-        let cache = self.shapes.cache(1, rank + rotated, Values::KeyPrefix { dim: rank }, mask);
+        let cache = match expanded {
+            true => self.shapes.cache(heads, key_dim, Values::Own { dim: value_dim }, mask),
+            false => self.shapes.cache(1, rank + rotated, Values::KeyPrefix { dim: rank }, mask),
+        };
         let magnitude = f64::from(self.ropes.latent_magnitude()?);
         Ok(Mixer::Latent(LatentShape {
-            heads: self.heads.query(layer),
+            heads,
             rank,
             rotated,
             key_dim,
-            value_dim: keys.size("attention.value_length_mla", MAX_DIM)?,
+            value_dim,
+            expanded,
             rope,
             temper: self.temper(None, self.ropes.original_context, 0)?,
             scale: (magnitude * magnitude / (key_dim as f64).sqrt()) as f32,

@@ -21,6 +21,8 @@ pub(super) struct Sizes {
     pub(super) context: usize,
     /// Added under the root of norms; between 0 and 1.
     pub(super) eps: f32,
+    /// As `eps`, of the norms of branches' results.
+    pub(super) post_norm_eps: f32,
 }
 
 impl Sizes {
@@ -32,13 +34,15 @@ impl Sizes {
         let all_layers = keys.size("block_count", MAX_LAYERS)?;
         let further = keys.opt_nonzero("nextn_predict_layers", all_layers - 1)?.unwrap_or(0);
         let hidden = keys.size("embedding_length", MAX_SIZE)?;
+        let eps = eps(arch, keys)?;
         Ok(Self {
             layers: all_layers - further,
             all_layers,
             hidden,
             vocab: vocab(keys, checkpoint, hidden)?,
             context: keys.size("context_length", MAX_SIZE)?,
-            eps: eps(arch, keys)?,
+            eps,
+            post_norm_eps: post_norm_eps(arch, keys, eps)?,
         })
     }
 }
@@ -48,7 +52,18 @@ fn eps(arch: &Architecture, keys: &Keys<'_>) -> Result<f32, Error> {
         NormKind::Layer => "attention.layer_norm_epsilon",
         NormKind::Rms | NormKind::L2 => "attention.layer_norm_rms_epsilon",
     };
-    let eps = keys.positive(name)?;
+    checked_eps(keys, name, keys.positive(name)?)
+}
+
+fn post_norm_eps(arch: &Architecture, keys: &Keys<'_>, eps: f32) -> Result<f32, Error> {
+    let name = "attention.post_norm_rms_epsilon";
+    match keys.opt_positive(name)? {
+        Some(stated) => checked_eps(keys, name, stated),
+        None => Ok(arch.post_norm_eps.unwrap_or(eps)),
+    }
+}
+
+fn checked_eps(keys: &Keys<'_>, name: &str, eps: f32) -> Result<f32, Error> {
     if eps >= 1.0 {
         return Err(keys.invalid(name, eps, "a number between 0 and 1".to_owned()).into());
     }

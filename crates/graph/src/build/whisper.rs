@@ -94,6 +94,7 @@ pub(super) fn build(
         vocab,
         context: decoder.positions,
         eps: EPS,
+        post_norm_eps: EPS,
     };
     let group = |_| CacheGroup { window: None };
     let cache = |stack: &Stack, group| Cache::new(stack.heads, width / stack.heads, group);

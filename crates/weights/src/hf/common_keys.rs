@@ -56,8 +56,15 @@ pub(super) const COMMON: &[Key] = &[
     size("attention.value_length", &["head_dim"]).optional(),
 ];
 
-const CONTEXT: &[&str] =
-    &["max_position_embeddings", "n_ctx", "n_positions", "max_length", "seq_length", "max_seq_len"];
+const CONTEXT: &[&str] = &[
+    "max_position_embeddings",
+    "n_ctx",
+    "n_positions",
+    "max_length",
+    "seq_length",
+    "max_seq_len",
+    "model_max_length",
+];
 const LAYER_NORM_EPS: &[&str] = &["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"];
 
 /// Names of the number of routed experts.

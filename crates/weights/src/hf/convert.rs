@@ -241,8 +241,9 @@ impl<'a> Converter<'a> {
 
     /// Whether a tensor is a norm's weight, stored minus 1. The norm of linear attention is not.
     fn is_norm_minus_one(&self, source: &Source) -> bool {
-        self.family.norms_minus_one
-            && source.name.ends_with("norm.weight")
+        let end = self.family.minus_one;
+        !end.is_empty()
+            && source.name.ends_with(end)
             && !source.name.ends_with("linear_attn.norm.weight")
     }
 

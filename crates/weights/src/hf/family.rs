@@ -30,8 +30,8 @@ pub(super) struct Family {
     pub(super) block: &'static str,
     /// Beginnings of names, after the prefix, that inference does not use.
     pub(super) unused: &'static [&'static str],
-    /// Whether the weights of norms are stored minus 1.
-    pub(super) norms_minus_one: bool,
+    /// The end of the names of norms whose weights are stored minus 1; empty for none.
+    pub(super) minus_one: &'static str,
     /// Activations that the architecture's graph computes; empty if a GGUF key has it.
     pub(super) activations: &'static [&'static str],
 }
@@ -50,7 +50,7 @@ impl Family {
         prefixes: &["model.", ""],
         block: "layers.",
         unused: &[],
-        norms_minus_one: false,
+        minus_one: "",
         activations: &["silu"],
     };
 

@@ -14,10 +14,15 @@ pub(super) struct Rope {
     pub(super) local_theta: Option<f64>,
     /// Share of a head's dimensions that are rotated.
     pub(super) partial: Option<f64>,
+    /// As `partial`, in layers with a window.
+    pub(super) local_partial: Option<f64>,
     /// Context length of pre-training.
     pub(super) original_context: Option<usize>,
     pub(super) scaling: Scaling,
 }
+
+/// Values of `model_type` whose layers with a window may rotate a part of a head.
+const PARTIAL_WINDOWS: &[&str] = &["laguna", "mimo_v2_flash"];
 
 /// Scaling of frequencies for long contexts.
 #[derive(Debug)]
@@ -95,6 +100,7 @@ impl Rope {
         if let Some(local) = &local
             && let Some(partial) = local.number(&["partial_rotary_factor"])?
             && partial != 1.0
+            && !PARTIAL_WINDOWS.contains(&config.model_type.as_str())
         {
             return Err(local.invalid(
                 "partial_rotary_factor",
@@ -102,6 +108,10 @@ impl Rope {
                 "1 in layers with a window",
             ));
         }
+        let local_partial = match &local {
+            Some(local) => local.number(&["partial_rotary_factor"])?,
+            None => None,
+        };
         let nested = full.is_some();
         let parameters = full.or(stated);
 
@@ -135,11 +145,11 @@ impl Rope {
             Some(partial) => Some(partial),
             None => all.number(&["rotary_pct", "rope_pct", "partial_rotary_factor"])?,
         };
-        if let Some(partial) = partial
-            && !(partial > 0.0 && partial <= 1.0)
-        {
-            let expected = "a number above 0 and at most 1";
-            return Err(all.invalid("partial_rotary_factor", partial, expected));
+        for partial in [partial, local_partial].into_iter().flatten() {
+            if !(partial > 0.0 && partial <= 1.0) {
+                let expected = "a number above 0 and at most 1";
+                return Err(all.invalid("partial_rotary_factor", partial, expected));
+            }
         }
         let original = "original_max_position_embeddings";
         let inner = parameters.as_ref().map(|own| own.size(&[original])).transpose()?.flatten();
@@ -150,6 +160,7 @@ impl Rope {
             theta,
             local_theta,
             partial,
+            local_partial,
             original_context,
             scaling: Scaling::None,
         };

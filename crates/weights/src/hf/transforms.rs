@@ -58,6 +58,27 @@ pub(super) fn nomic_down(config: &Config, shape: &[usize]) -> Parts {
     Ok(vec![Part::of("", nomic_experts(config, shape)?.swapped(1, 2))])
 }
 
+/// Stacked experts `[experts · width, inputs]` of DBRX: the view `[experts, width, inputs]`.
+fn dbrx_experts(config: &Config, shape: &[usize]) -> Result<View, String> {
+    let own = config.all.object("ffn_config").ok().flatten();
+    let experts = own.and_then(|own| own.size(&["moe_num_experts"]).ok().flatten()).unwrap_or(0);
+    let (rows, columns) = matrix(shape)?;
+    require(experts > 0 && rows.is_multiple_of(experts), || {
+        format!("a multiple of {experts} rows")
+    })?;
+    Ok(View::new(&[experts, rows / experts, columns]))
+}
+
+/// First linears of the experts of DBRX.
+pub(super) fn dbrx_up(config: &Config, shape: &[usize]) -> Parts {
+    Ok(vec![Part::of("", dbrx_experts(config, shape)?)])
+}
+
+/// Second linears of the experts of DBRX, which are stored transposed.
+pub(super) fn dbrx_down(config: &Config, shape: &[usize]) -> Parts {
+    Ok(vec![Part::of("", dbrx_experts(config, shape)?.swapped(1, 2))])
+}
+
 /// The two halves of the rows.
 fn halves(shape: &[usize], view: View, first: &'static str, second: &'static str) -> Parts {
     let Some(dim) = shape.len().checked_sub(2) else {
@@ -144,6 +165,21 @@ pub(super) fn alternating_biases(_: &Config, shape: &[usize]) -> Parts {
     ])
 }
 
+/// The rows of heads, whose halves change places.
+pub(super) fn swapped_halves(config: &Config, shape: &[usize]) -> Parts {
+    let (rows, columns) = matrix(shape)?;
+    let dim = config.head_dim;
+    let expected = || format!("a multiple of {dim} rows, an even number");
+    require(dim.is_multiple_of(2) && rows.is_multiple_of(dim), expected)?;
+    let view = View::new(&[rows / dim, 2, dim / 2, columns]);
+    let halves = [1, 0].map(|half| view.clone().narrow(1, half, 1));
+    let mut views = Vec::new();
+    for head in 0..rows / dim {
+        views.extend(halves.iter().map(|half| half.clone().narrow(0, head, 1)));
+    }
+    Ok(vec![Part { to: "", views, shape: shape.to_vec() }])
+}
+
 /// GPT-NeoX's rows, which are query, key and value of each head in turn.
 pub(super) fn qkv_by_head(config: &Config, shape: &[usize]) -> Parts {
     let (rows, columns) = matrix(shape)?;
@@ -222,8 +258,12 @@ pub(super) fn qkv_rows(config: &Config, shape: &[usize]) -> Parts {
 pub(super) fn latent_kv(config: &Config, shape: &[usize]) -> Parts {
     let (rows, rank) = matrix(shape)?;
     let nope = config_size(config, "qk_nope_head_dim")?;
-    let value = config_size(config, "v_head_dim")?;
     let heads = config.heads;
+    let value = match config.all.get("v_head_dim") {
+        // by MiniCPM 3
+        None => config.hidden / heads,
+        Some(_) => config_size(config, "v_head_dim")?,
+    };
     let expected = heads.saturating_mul(nope + value);
     require(rows == expected, || format!("{heads} × ({nope} + {value}) rows"))?;
     let view = View::new(&[heads, nope + value, rank]);

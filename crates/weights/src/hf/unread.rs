@@ -67,6 +67,7 @@ const INERT: &[&str] = &[
     "ep_size",
     "gradient_checkpointing",
     "embedding_fraction",
+    "embedding_initializer_range",
     "enable_moe_fp32_combine",
     "init_device",
     "initializer_cutoff_factor",

@@ -1,9 +1,10 @@
 //! DeepSeek V2 and V3, with latent attention.
 
+use super::llama::MINICPM;
 use crate::hf::common_keys::some;
 use crate::hf::config::Config;
 use crate::hf::family::Family;
-use crate::hf::keys::{check, derived, fixed_size, number, size};
+use crate::hf::keys::{Key, check, derived, fixed_size, number, size};
 use crate::hf::names::{ATTENTION, ENDS, EXPERTS, GATED, PRE_NORMS, SELECTION_BIAS, SHARED_EXPERT};
 use crate::hf::rope::{Rope, Scaling};
 use crate::hf::rules::{Rule, keep, parts};
@@ -21,6 +22,13 @@ const LATENT: &[Rule] = &[
     parts("self_attn.kv_b_proj.weight", "", latent_kv),
 ];
 
+/// The factor of queries and keys by YaRN.
+const MAGNITUDE: Key = derived("rope.scaling.yarn_log_multiplier", |_, rope| match &rope.scaling {
+    // A tenth of the key of other architectures, as llama.cpp's converter writes it.
+    Scaling::Yarn(yarn) => Ok(yarn.mscale_all_dim.map(|m| Value::from((0.1 * m) as f32))),
+    _ => Ok(None),
+});
+
 const DEEPSEEK: Family = Family {
     classes: &[
         "DeepseekV2ForCausalLM",
@@ -28,8 +36,9 @@ const DEEPSEEK: Family = Family {
         "Glm4MoeLiteForCausalLM",
         "KimiK25ForConditionalGeneration",
         "Kimi_K25ForConditionalGeneration",
+        "YoutuForCausalLM",
     ],
-    types: &["deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2"],
+    types: &["deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "youtu"],
     architecture: "deepseek2",
     keys: &[
         // Absorbed latent attention has one key head.
@@ -55,11 +64,7 @@ const DEEPSEEK: Family = Family {
         derived("expert_group_count", groups),
         derived("expert_group_used_count", groups),
         size("rope.dimension_count", &["qk_rope_head_dim"]),
-        derived("rope.scaling.yarn_log_multiplier", |_, rope| match &rope.scaling {
-            // A tenth of the key of other architectures, as llama.cpp's converter writes it.
-            Scaling::Yarn(yarn) => Ok(yarn.mscale_all_dim.map(|m| Value::from((0.1 * m) as f32))),
-            _ => Ok(None),
-        }),
+        MAGNITUDE,
         derived("attention.temperature_scale", temperature),
         check(check_rotated),
     ],
@@ -70,6 +75,30 @@ const DEEPSEEK: Family = Family {
 
 pub(super) const FAMILIES: &[Family] = &[
     DEEPSEEK,
+    Family {
+        classes: &["MiniCPM3ForCausalLM"],
+        types: &["minicpm3"],
+        architecture: "minicpm3",
+        keys: &[
+            fixed_size("attention.head_count_kv", 1),
+            size("vocab_size", &["vocab_size"]),
+            size("attention.q_lora_rank", &["q_lora_rank"]).optional(),
+            size("attention.kv_lora_rank", &["kv_lora_rank"]),
+            derived("attention.key_length_mla", key_length),
+            derived("attention.value_length_mla", |config, _| {
+                some(config.all.size(&["v_head_dim"])?.unwrap_or(config.hidden / config.heads))
+            }),
+            size("rope.dimension_count", &["qk_rope_head_dim"]),
+            check(check_kv_heads),
+            check(check_rotated),
+            MAGNITUDE,
+            MINICPM[0],
+            MINICPM[1],
+            MINICPM[2],
+        ],
+        blocks: &[ATTENTION, LATENT, PRE_NORMS, GATED],
+        ..DEEPSEEK
+    },
     Family {
         classes: &["Mistral4ForCausalLM", "Mistral3ForConditionalGeneration"],
         types: &["mistral4"],

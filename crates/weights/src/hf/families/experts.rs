@@ -8,6 +8,7 @@ use crate::hf::common_keys::{
 };
 use crate::hf::config::Config;
 use crate::hf::family::Family;
+use crate::hf::json::Object;
 use crate::hf::keys::{Key, check, derived, fixed_size, flag, number, size};
 use crate::hf::names::{
     ATTENTION, ENDS, EXPERTS, GATED, PRE_NORMS, PRE_NORMS_BY_PLACE, QK_NORMS, SELECTION_BIAS,
@@ -16,8 +17,9 @@ use crate::hf::names::{
 use crate::hf::rope::Rope;
 use crate::hf::rules::{How, Pieces, Rule, change, keep, parts};
 use crate::hf::transforms::{
-    alternating_biases, alternating_experts, gate_up, gate_up_experts, gate_up_shared,
-    qwen3_vl_down, qwen3_vl_gate_up, transposed_experts, transposed_gate_up_experts,
+    alternating_biases, alternating_experts, dbrx_down, dbrx_up, gate_up, gate_up_experts,
+    gate_up_shared, qwen3_vl_down, qwen3_vl_gate_up, transposed_experts,
+    transposed_gate_up_experts,
 };
 use crate::{Error, Value};
 
@@ -89,6 +91,49 @@ pub(super) const FAMILIES: &[Family] = &[
             EXPERTS,
             GATED,
         ],
+        ..QWEN2MOE
+    },
+    Family {
+        classes: &["DbrxForCausalLM"],
+        types: &["dbrx"],
+        architecture: "dbrx",
+        keys: &[
+            derived("attention.layer_norm_epsilon", |_, _| Ok(Some(1e-5f32.into()))),
+            derived("attention.head_count_kv", |config, _| {
+                some(dbrx(config, "attn_config")?.required_size(&["kv_n_heads"])?)
+            }),
+            derived("attention.clamp_kqv", |config, _| {
+                let bound = dbrx(config, "attn_config")?.number(&["clip_qkv"])?;
+                Ok(bound.map(|bound| Value::from(bound as f32)))
+            }),
+            derived("rope.freq_base", dbrx_base),
+            derived("feed_forward_length", dbrx_width),
+            derived("expert_feed_forward_length", dbrx_width),
+            derived("expert_count", |config, _| {
+                some(dbrx(config, "ffn_config")?.required_size(&["moe_num_experts"])?)
+            }),
+            derived("expert_used_count", |config, _| {
+                some(dbrx(config, "ffn_config")?.required_size(&["moe_top_k"])?)
+            }),
+            check(check_dbrx),
+        ],
+        globals: &[&[
+            keep("wte", "token_embd"),
+            keep("norm_f", "output_norm"),
+            keep("lm_head", "output"),
+        ]],
+        blocks: &[&[
+            keep("norm_attn_norm.norm_1", "attn_norm"),
+            keep("norm_attn_norm.norm_2", "attn_output_norm"),
+            keep("norm_attn_norm.attn.Wqkv", "attn_qkv"),
+            keep("norm_attn_norm.attn.out_proj", "attn_output"),
+            keep("ffn.router.layer", "ffn_gate_inp"),
+            parts("ffn.experts.mlp.w1", "ffn_gate_exps.weight", dbrx_up),
+            parts("ffn.experts.mlp.v1", "ffn_up_exps.weight", dbrx_up),
+            parts("ffn.experts.mlp.w2", "ffn_down_exps.weight", dbrx_down),
+        ]],
+        prefixes: &["transformer.", ""],
+        block: "blocks.",
         ..QWEN2MOE
     },
     Family {
@@ -280,6 +325,44 @@ pub(super) const GRANITE_MOE: &[Key] = &[
         }
     }),
 ];
+
+/// An object of DBRX's configuration.
+fn dbrx(config: &Config, key: &str) -> Result<Object, Error> {
+    let object = config.all.object(key)?;
+    object.ok_or_else(|| config.all.missing(key, "an object with the keys of a part"))
+}
+
+/// DBRX's base of rotations, which published files have among the keys of attention.
+fn dbrx_base(config: &Config, rope: &Rope) -> Result<Option<Value>, Error> {
+    let stated = match config.all.contains("rope_parameters") {
+        true => rope.theta,
+        false => dbrx(config, "attn_config")?.number(&["rope_theta"])?,
+    };
+    Ok(stated.map(|theta| Value::from(theta as f32)))
+}
+
+fn dbrx_width(config: &Config, _: &Rope) -> Result<Option<Value>, Error> {
+    some(dbrx(config, "ffn_config")?.required_size(&["ffn_hidden_size"])?)
+}
+
+/// Rejects a tied output, another activation, and other sums than 1 of the weights of experts.
+fn check_dbrx(config: &Config, _: &Rope) -> Result<Option<Value>, Error> {
+    if config.tied {
+        return Err(config.unsupported("tie_word_embeddings", true, "false"));
+    }
+    let own = dbrx(config, "ffn_config")?;
+    let order = own.number(&["moe_normalize_expert_weights"])?;
+    if order.is_some_and(|order| order != 1.0) {
+        let key = "moe_normalize_expert_weights";
+        return Err(own.invalid(key, order.unwrap_or_default(), "1"));
+    }
+    let activation = own.object("ffn_act_fn")?;
+    let name = activation.as_ref().map(|own| own.text(&["name"])).transpose()?.flatten();
+    match name {
+        None | Some("silu") => Ok(None),
+        Some(other) => Err(own.invalid("ffn_act_fn", other, "silu")),
+    }
+}
 
 /// The window, if layers have it by `layer_types`.
 fn mellum_window(config: &Config, _: &Rope) -> Result<Option<Value>, Error> {

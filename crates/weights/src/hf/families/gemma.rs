@@ -32,7 +32,7 @@ const GEMMA: Family = Family {
     architecture: "gemma",
     globals: &[ENDS],
     blocks: &[ATTENTION, GATED, PRE_NORMS],
-    norms_minus_one: true,
+    minus_one: "norm.weight",
     activations: GELU,
     ..Family::DECODER
 };
@@ -43,6 +43,21 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Gemma2ForCausalLM"],
         types: &["gemma2"],
         architecture: "gemma2",
+        keys: &[
+            number("attn_logit_softcapping", &["attn_logit_softcapping"]).optional(),
+            FINAL_CAP,
+            SCALE,
+            WINDOW,
+            PATTERN,
+        ],
+        blocks: &[ATTENTION, GATED, SANDWICH_NORMS],
+        activations: TANH,
+        ..GEMMA
+    },
+    Family {
+        classes: &["VaultGemmaForCausalLM"],
+        types: &["vaultgemma"],
+        architecture: "vaultgemma",
         keys: &[
             number("attn_logit_softcapping", &["attn_logit_softcapping"]).optional(),
             FINAL_CAP,
@@ -145,7 +160,7 @@ pub(super) const FAMILIES: &[Family] = &[
         ],
         unused: &["embed_vision.", "embed_audio."],
         activations: TANH,
-        norms_minus_one: false,
+        minus_one: "",
         ..GEMMA
     },
 ];

@@ -61,6 +61,19 @@ pub(super) const FAMILIES: &[Family] = &[
         ..LLAMA
     },
     Family {
+        classes: &["HyperCLOVAXForCausalLM"],
+        types: &["hyperclovax"],
+        architecture: "hyperclovax",
+        keys: GRANITE,
+        blocks: &[
+            ATTENTION,
+            GATED,
+            PRE_NORMS,
+            &[keep("post_norm1", "post_attention_norm"), keep("post_norm2", "post_ffw_norm")],
+        ],
+        ..LLAMA
+    },
+    Family {
         classes: &["GraniteMoeHybridForCausalLM"],
         types: &["granitemoehybrid"],
         architecture: "granite",

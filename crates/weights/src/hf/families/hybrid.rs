@@ -82,7 +82,7 @@ const NEXT: Family = Family {
     ],
     globals: &[ENDS],
     blocks: &[ATTENTION, QK_NORMS, PRE_NORMS_BY_PLACE, GROUPED, EXPERTS, SHARED_EXPERT, GATED],
-    norms_minus_one: true,
+    minus_one: "norm.weight",
     ..Family::DECODER
 };
 

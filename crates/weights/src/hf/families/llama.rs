@@ -25,8 +25,9 @@ pub(super) const LLAMA: Family = Family {
         "LlamaModel",
         "MistralModel",
         "InternLM3ForCausalLM",
+        "IQuestCoderForCausalLM",
     ],
-    types: &["llama", "mistral", "ministral", "internlm3"],
+    types: &["llama", "mistral", "ministral", "internlm3", "iquestcoder"],
     architecture: "llama",
     keys: &[VOCAB, ROPE_DIMS, WINDOW, WINDOWED],
     globals: &[ENDS],
@@ -35,6 +36,19 @@ pub(super) const LLAMA: Family = Family {
     prefixes: &["model.text_model.", "model.", ""],
     ..Family::DECODER
 };
+
+/// The factors of MiniCPM.
+pub(super) const MINICPM: &[Key] = &[
+    number("embedding_scale", &["scale_emb"]),
+    derived("residual_scale", |config, _| {
+        let depth = config.all.required_number(&["scale_depth"])?;
+        Ok(Some(Value::from((depth / (config.layers as f64).sqrt()) as f32)))
+    }),
+    derived("logit_scale", |config, _| {
+        let base = config.all.required_size(&["dim_model_base"])?;
+        Ok(Some(Value::from((config.hidden as f64 / base as f64) as f32)))
+    }),
+];
 
 pub(super) const FAMILIES: &[Family] = &[
     LLAMA,
@@ -86,18 +100,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["MiniCPMForCausalLM"],
         types: &["minicpm"],
         architecture: "minicpm",
-        keys: &[
-            WHOLE_HEADS,
-            number("embedding_scale", &["scale_emb"]),
-            derived("residual_scale", |config, _| {
-                let depth = config.all.required_number(&["scale_depth"])?;
-                Ok(Some(Value::from((depth / (config.layers as f64).sqrt()) as f32)))
-            }),
-            derived("logit_scale", |config, _| {
-                let base = config.all.required_size(&["dim_model_base"])?;
-                Ok(Some(Value::from((config.hidden as f64 / base as f64) as f32)))
-            }),
-        ],
+        keys: &[WHOLE_HEADS, MINICPM[0], MINICPM[1], MINICPM[2]],
         ..LLAMA
     },
     Family {
@@ -165,6 +168,19 @@ pub(super) const FAMILIES: &[Family] = &[
         architecture: "qwen3vl",
         keys: &[WINDOW, WINDOWED],
         blocks: &[ATTENTION, QK_NORMS, GATED, PRE_NORMS],
+        ..LLAMA
+    },
+    Family {
+        classes: &["OlmoForCausalLM"],
+        types: &["olmo"],
+        architecture: "olmo",
+        keys: &[
+            VOCAB,
+            ROPE_DIMS,
+            derived("attention.layer_norm_epsilon", |_, _| Ok(Some(1e-5f32.into()))),
+            number("attention.clamp_kqv", &["clip_qkv"]).optional(),
+        ],
+        blocks: &[ATTENTION, GATED],
         ..LLAMA
     },
     Family {

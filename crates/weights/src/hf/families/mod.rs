@@ -4,11 +4,13 @@ mod cohere;
 mod deepseek;
 mod encoders;
 mod experts;
+mod gated;
 mod gemma;
 mod granite;
 mod hybrid;
 mod llama;
 mod older;
+mod published;
 mod recent;
 mod states;
 mod various;
@@ -30,6 +32,8 @@ const ALL: &[&[Family]] = &[
     older::FAMILIES,
     experts::FAMILIES,
     recent::FAMILIES,
+    gated::FAMILIES,
+    published::FAMILIES,
     // after the family of its models with experts, one of whose classes has both
     granite::FAMILIES,
     hybrid::FAMILIES,

@@ -64,6 +64,34 @@ pub(super) const FAMILIES: &[Family] = &[
         ..Family::DECODER
     },
     Family {
+        classes: &["GPTJForCausalLM"],
+        types: &["gptj"],
+        architecture: "gptj",
+        keys: &[
+            size("context_length", &["n_positions"]),
+            derived("feed_forward_length", four_times_hidden),
+            size("rope.dimension_count", &["rotary_dim"]),
+        ],
+        globals: &[&[
+            keep("wte", "token_embd"),
+            keep("ln_f", "output_norm"),
+            keep("lm_head", "output"),
+        ]],
+        blocks: &[&[
+            keep("ln_1", "attn_norm"),
+            keep("attn.q_proj", "attn_q"),
+            keep("attn.k_proj", "attn_k"),
+            keep("attn.v_proj", "attn_v"),
+            keep("attn.out_proj", "attn_output"),
+            keep("mlp.fc_in", "ffn_up"),
+            keep("mlp.fc_out", "ffn_down"),
+        ]],
+        prefixes: &["transformer.", ""],
+        block: "h.",
+        activations: GELU,
+        ..Family::DECODER
+    },
+    Family {
         classes: &["FalconForCausalLM", "RWForCausalLM"],
         types: &["falcon"],
         architecture: "falcon",

@@ -25,8 +25,8 @@ const LAYER_NORMS: &[Rule] = &[
     keep("self_attn.key_layernorm", "attn_k_norm"),
 ];
 
-const SIGMOID: Key = fixed_size("expert_gating_func", 2);
-const SCALE: Key = number("expert_weights_scale", &["routed_scaling_factor"]);
+pub(super) const SIGMOID: Key = fixed_size("expert_gating_func", 2);
+pub(super) const SCALE: Key = number("expert_weights_scale", &["routed_scaling_factor"]);
 
 /// Names of Ling and Sarvam.
 const LING: &[Rule] = &[

@@ -5,9 +5,10 @@ use crate::hf::common_keys::{
 };
 use crate::hf::family::{Family, GELU};
 use crate::hf::keys::{derived, flag, number, size};
-use crate::hf::names::{ATTENTION, ENDS, GATED, PLAIN, PRE_NORMS};
+use crate::hf::names::{ATTENTION, ENDS, GATED, PLAIN, PRE_NORMS, QK_NORMS};
 use crate::hf::rope::Scaling;
-use crate::hf::rules::{expert, keep};
+use crate::hf::rules::{expert, keep, parts};
+use crate::hf::transforms::swapped_halves;
 
 pub(super) const FAMILIES: &[Family] = &[
     Family {
@@ -64,7 +65,7 @@ pub(super) const FAMILIES: &[Family] = &[
         ],
         globals: &[ENDS],
         blocks: &[ATTENTION, PRE_NORMS, PLAIN],
-        norms_minus_one: true,
+        minus_one: "norm.weight",
         activations: &["relu2"],
         ..Family::DECODER
     },
@@ -96,6 +97,50 @@ pub(super) const FAMILIES: &[Family] = &[
         keys: &[derived("rope.dimension_count", whole_heads)],
         globals: &[ENDS],
         blocks: &[ATTENTION, PRE_NORMS, PLAIN],
+        activations: &["relu2"],
+        ..Family::DECODER
+    },
+    Family {
+        classes: &["ApertusForCausalLM"],
+        types: &["apertus"],
+        architecture: "apertus",
+        keys: &[size("vocab_size", &["vocab_size"]), derived("rope.dimension_count", whole_heads)],
+        globals: &[ENDS],
+        blocks: &[
+            ATTENTION,
+            QK_NORMS,
+            PLAIN,
+            &[
+                keep("attention_layernorm", "attn_norm"),
+                keep("feedforward_layernorm", "ffn_norm"),
+                keep("mlp.act_fn.alpha_p", "ffn_act.alpha_p.weight"),
+                keep("mlp.act_fn.alpha_n", "ffn_act.alpha_n.weight"),
+                // `beta`, whose name is that of a bias in old files
+                keep("mlp.act_fn.bias", "ffn_act.beta.weight"),
+                keep("mlp.act_fn.eps", "ffn_act.eps.weight"),
+            ],
+        ],
+        activations: &["xielu"],
+        ..Family::DECODER
+    },
+    Family {
+        classes: &["NanoChatForCausalLM"],
+        types: &["nanochat"],
+        architecture: "nanochat",
+        keys: &[
+            derived("rope.dimension_count", whole_heads),
+            number("final_logit_softcapping", &["final_logit_softcapping"]).optional(),
+        ],
+        globals: &[ENDS],
+        blocks: &[
+            // pairs rotate backwards: the halves of a head change places
+            &[
+                parts("self_attn.q_proj", "attn_q", swapped_halves),
+                parts("self_attn.k_proj", "attn_k", swapped_halves),
+            ],
+            ATTENTION,
+            &[keep("mlp.fc1", "ffn_up"), keep("mlp.fc2", "ffn_down")],
+        ],
         activations: &["relu2"],
         ..Family::DECODER
     },

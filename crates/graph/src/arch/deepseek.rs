@@ -1,0 +1,10 @@
+//! DeepSeek 1.
+
+use super::architecture::{Architecture, Moe, RopeRule};
+
+pub(super) const DEEPSEEK: Architecture = Architecture {
+    name: "deepseek",
+    rope: RopeRule::PERMUTED,
+    moe: Some(Moe::SOFTMAX),
+    ..Architecture::BASE
+};

@@ -1,0 +1,6 @@
+//! openPangu Embedded.
+
+use super::architecture::Architecture;
+
+pub(super) const PANGU_EMBEDDED: Architecture =
+    Architecture { name: "pangu-embedded", ..Architecture::BASE };

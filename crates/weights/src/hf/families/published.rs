@@ -1,0 +1,208 @@
+//! Models whose published code transformers does not have: Qwen 1, Baichuan 1, DeepSeek 1, CodeShell,
+//! openPangu, Maincoder and Jais 1.
+
+use super::llama::{LLAMA, ROPE_DIMS, VOCAB};
+use crate::hf::common_keys::{EXPERT_WIDTH, NORMALISED, four_times_hidden, whole_heads};
+use crate::hf::config::Config;
+use crate::hf::family::{Family, GELU};
+use crate::hf::keys::{Key, check, derived, number, size};
+use crate::hf::names::{ATTENTION, EXPERTS, GATED, PRE_NORMS, QK_NORMS, SHARED_EXPERT};
+use crate::hf::rope::Rope;
+use crate::hf::rules::{Rule, keep, parts};
+use crate::hf::transforms::{qkv_rows, transposed_matrix};
+use crate::{Error, Value};
+
+type Computed = Result<Option<Value>, Error>;
+
+/// The ends of models with the names of GPT-2.
+const GPT_ENDS: &[Rule] =
+    &[keep("wte", "token_embd"), keep("ln_f", "output_norm"), keep("lm_head", "output")];
+
+/// Names of GPT-2 that these models share.
+const GPT: &[Rule] = &[
+    keep("ln_1", "attn_norm"),
+    keep("attn.c_attn", "attn_qkv"),
+    keep("attn.c_proj", "attn_output"),
+    keep("ln_2", "ffn_norm"),
+    keep("mlp.c_fc", "ffn_up"),
+    keep("mlp.c_proj", "ffn_down"),
+];
+
+const GPT_LIKE: Family = Family {
+    globals: &[GPT_ENDS],
+    blocks: &[GPT],
+    prefixes: &["transformer.", ""],
+    block: "h.",
+    ..Family::DECODER
+};
+
+pub(super) const FAMILIES: &[Family] = &[
+    Family {
+        classes: &["QWenLMHeadModel"],
+        types: &["qwen"],
+        architecture: "qwen",
+        keys: &[
+            // attention changes with the length of the text beyond it
+            size("context_length", &["seq_length"]),
+            number("attention.layer_norm_rms_epsilon", &["layer_norm_epsilon"]),
+            derived("rope.dimension_count", whole_heads),
+            check(check_qwen),
+        ],
+        blocks: &[GPT, &[keep("mlp.w1", "ffn_up"), keep("mlp.w2", "ffn_gate")]],
+        ..GPT_LIKE
+    },
+    Family {
+        classes: &["BaichuanForCausalLM", "BaiChuanForCausalLM"],
+        types: &["baichuan"],
+        architecture: "baichuan",
+        keys: &[
+            size("context_length", &["model_max_length", "max_position_embeddings"]),
+            ROPE_DIMS,
+            check(check_baichuan),
+        ],
+        blocks: &[&[parts("self_attn.W_pack.weight", "", qkv_rows)], ATTENTION, GATED, PRE_NORMS],
+        ..LLAMA
+    },
+    Family {
+        classes: &["DeepseekForCausalLM"],
+        types: &["deepseek"],
+        architecture: "deepseek",
+        keys: &[
+            VOCAB,
+            ROPE_DIMS,
+            EXPERT_WIDTH,
+            size("expert_shared_count", &["n_shared_experts"]),
+            size("leading_dense_block_count", &["first_k_dense_replace"]),
+            NORMALISED,
+            check(check_softmax),
+        ],
+        blocks: &[ATTENTION, GATED, PRE_NORMS, EXPERTS, SHARED_EXPERT],
+        ..LLAMA
+    },
+    Family {
+        classes: &["CodeShellForCausalLM"],
+        types: &["codeshell"],
+        architecture: "codeshell",
+        keys: &[
+            derived("feed_forward_length", four_times_hidden),
+            size("attention.head_count_kv", &["num_query_groups"]),
+            derived("rope.dimension_count", whole_heads),
+            check(check_codeshell),
+        ],
+        activations: GELU,
+        ..GPT_LIKE
+    },
+    Family {
+        classes: &["PanguEmbeddedForCausalLM"],
+        types: &["PanguEmbedded"],
+        architecture: "pangu-embedded",
+        ..LLAMA
+    },
+    Family {
+        classes: &["MaincoderForCausalLM"],
+        types: &["maincoder"],
+        architecture: "maincoder",
+        blocks: &[ATTENTION, QK_NORMS, GATED, PRE_NORMS],
+        ..LLAMA
+    },
+    Family {
+        classes: &["JAISLMHeadModel"],
+        types: &["jais"],
+        architecture: "jais",
+        keys: &[
+            size("context_length", &["n_positions"]),
+            size("feed_forward_length", &["n_inner"]),
+            derived("attention.max_alibi_bias", |_, _| Ok(Some(8.0f32.into()))),
+            number("embedding_scale", &["mup_embeddings_scale", "embeddings_scale"]),
+            LOGITS,
+            check(check_jais),
+        ],
+        blocks: &[&[
+            keep("ln_1", "attn_norm"),
+            parts("attn.c_attn", "attn_qkv", transposed_matrix),
+            parts("attn.c_proj", "attn_output", transposed_matrix),
+            keep("ln_2", "ffn_norm"),
+            parts("mlp.c_fc", "ffn_up", transposed_matrix),
+            parts("mlp.c_fc2", "ffn_gate", transposed_matrix),
+            parts("mlp.c_proj", "ffn_down", transposed_matrix),
+        ]],
+        unused: &["relative_pe."],
+        activations: &["swiglu"],
+        ..GPT_LIKE
+    },
+];
+
+/// The factor of logits.
+const LOGITS: Key = derived("logit_scale", |config, _| {
+    let factor = match config.all.number(&["mup_output_alpha"])? {
+        Some(alpha) => alpha * config.all.required_number(&["mup_width_scale"])?,
+        None => config.all.required_number(&["width_scale"])?,
+    };
+    Ok(Some(Value::from(factor as f32)))
+});
+
+/// Rejects other keys of a model than these values.
+fn only(config: &Config, expected: &[(&str, &[&str])]) -> Computed {
+    for (key, values) in expected {
+        let found = config.all.get(key).map(ToString::to_string);
+        let found = found.or(config.all.contains(key).then(|| "null".to_owned()));
+        if let Some(found) = found
+            && !values.contains(&found.as_str())
+        {
+            return Err(config.unsupported(key, found, &values.join(" or ")));
+        }
+    }
+    Ok(None)
+}
+
+fn check_qwen(config: &Config, _: &Rope) -> Computed {
+    // the logarithm and the stretched base hold beyond the length of the training
+    config.all.disregard(&["use_dynamic_ntk", "use_logn_attn", "max_position_embeddings"]);
+    let width = config.all.size(&["kv_channels"])?.unwrap_or(config.head_dim);
+    if width != config.head_dim {
+        return Err(config.unsupported("kv_channels", width, &config.head_dim.to_string()));
+    }
+    only(config, &[("no_bias", &["true"]), ("scale_attn_weights", &["true"])])
+}
+
+/// Rejects Baichuan 2, whose output layer has normed rows.
+fn check_baichuan(config: &Config, _: &Rope) -> Computed {
+    match config.all.get("z_loss_weight") {
+        Some(found) => Err(config.unsupported("z_loss_weight", found, "none, as in Baichuan 1")),
+        None => Ok(None),
+    }
+}
+
+fn check_softmax(config: &Config, _: &Rope) -> Computed {
+    only(config, &[("scoring_func", &["\"softmax\""]), ("topk_method", &["\"greedy\""])])
+}
+
+fn check_codeshell(config: &Config, _: &Rope) -> Computed {
+    only(
+        config,
+        &[
+            ("position_embedding_type", &["\"rope\""]),
+            ("group_query_attention", &["true"]),
+            ("scale_attn_weights", &["true"]),
+        ],
+    )
+}
+
+fn check_jais(config: &Config, _: &Rope) -> Computed {
+    only(
+        config,
+        &[
+            ("position_embedding_type", &["\"alibi\""]),
+            ("scale_qk_dot_by_d", &["true"]),
+            ("mup_scale_qk_dot_by_d", &["true"]),
+            ("scale_attn_weights", &["true"]),
+            ("scale_attn_by_inverse_layer_idx", &["false"]),
+            ("alibi_scaling", &["null"]),
+        ],
+    )?;
+    let scaled = ["scale_qk_dot_by_d", "mup_scale_qk_dot_by_d"];
+    if scaled.iter().any(|key| config.all.get(key).is_some()) {
+        return Ok(None);
+    }
+    Err(config.all.missing(scaled[1], "true"))
+}
