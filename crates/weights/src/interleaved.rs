@@ -5,17 +5,24 @@ use crate::{Error, Metadata, Value, clip};
 
 /// Architectures in whose GGUF files the two halves of a head's rows are interleaved, as
 /// llama.cpp's rotary embedding of them expects it.
-const INTERLEAVED: [&str; 12] = [
+const INTERLEAVED: [&str; 19] = [
     "arcee",
+    "baichuan",
     "bailingmoe",
+    "deci",
+    "deepseek",
     "granite",
     "granite_swa",
     "granitehybrid",
     "granitemoe",
+    "hyperclovax",
     "internlm2",
     "llama",
+    "llama-embed",
     "minicpm",
     "mistral3",
+    "muse-glimmer",
+    "olmo",
     "smollm3",
     "xverse",
 ];

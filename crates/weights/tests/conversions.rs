@@ -8,7 +8,7 @@ use std::{fs, path::Path};
 use pelton_weights::{Checkpoint, Conversion, Value};
 
 /// Tensors that the two converters write otherwise, with the same effect.
-const OTHERS: [(&str, &str); 6] = [
+const OTHERS: [(&str, &str); 13] = [
     // the one without a pooler, which scores depend on
     ("bert-reranker", "cls."),
     // the sum of the experts' last summands, which routers weight
@@ -19,10 +19,19 @@ const OTHERS: [(&str, &str); 6] = [
     ("llama3", "rope_freqs"),
     ("exaone", "rope_freqs"),
     ("exaone4", "rope_freqs"),
+    // factors, which keys have
+    ("jais", "token_embd"),
+    ("jais", "output.weight"),
+    ("apertus", "ffn_act"),
+    ("muse-glimmer", "attn_q_norm"),
+    ("muse-glimmer", "attn_k_norm"),
+    // one matrix for two
+    ("minicpm3", "_b.weight"),
+    ("plm", "_b.weight"),
 ];
 
 /// Keys that llama.cpp's converter writes otherwise.
-const KEYS: [(&str, &str); 5] = [
+const KEYS: [(&str, &str); 7] = [
     // lengths that it has in its code, whatever the directory says
     ("falcon", "context_length"),
     ("granite-hybrid", "context_length"),
@@ -30,6 +39,9 @@ const KEYS: [(&str, &str); 5] = [
     ("nomic-bert-moe", "context_length"),
     // lists of equal numbers
     ("gemma4", "attention.head_count_kv"),
+    // latent attention, absorbed or not
+    ("minicpm3", "attention."),
+    ("plm", "attention."),
 ];
 
 fn is_known(list: &[(&str, &str)], model: &str, name: &str) -> bool {

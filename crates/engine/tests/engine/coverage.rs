@@ -31,7 +31,8 @@ fn rows(heading: &str) -> Vec<(String, bool)> {
 }
 
 /// Architectures whose models only directories hold.
-const WITHOUT_FILES: &[&str] = &["hyperclovax", "nanochat", "vaultgemma"];
+const WITHOUT_FILES: &[&str] =
+    &["axk1", "flex_olmo", "flint", "hyperclovax", "nanochat", "vaultgemma"];
 
 fn peers() -> Value {
     serde_json::from_str(&file("tests/fixtures/peers.json")).unwrap()

@@ -212,6 +212,6 @@ def stand_in(family) -> StandIn | None:
         return StandIn(all_keys, arguments=dict(quantization_config=dequantized))
     if isinstance(family, Nomic):
         return StandIn(lambda model: NOMIC, model=nomic)
-    if isinstance(family, Renamed):
+    if isinstance(family, Renamed) and family.name in PUBLISHED:
         return StandIn(published_keys(family), translate=rename)
     return None

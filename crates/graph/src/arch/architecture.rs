@@ -62,6 +62,9 @@ pub struct Architecture {
     pub temper: Temper,
     /// The mixers of the layers.
     pub mixer: MixerRule,
+    /// Whether layers may lack attention (no heads) or a network (no width), or have the output
+    /// linear alone (no key-value heads).
+    pub sparse_layers: bool,
     /// The tensor of the norm after the last layer.
     pub output_norm: &'static str,
     /// The dense feed-forward network.
@@ -98,7 +101,7 @@ pub enum Block {
     Pre,
     /// A norm before each branch and one of its result, before the sum.
     Sandwich,
-    /// `Sandwich` where a layer has the norms of results, else `Pre`.
+    /// A norm before each branch, and one of its result where the layer has it.
     SandwichIfPresent,
     /// A norm of each branch's result, before the sum.
     PostBranch,
@@ -430,6 +433,7 @@ impl Architecture {
         scale: AttentionScale::HeadDim,
         temper: Temper::None,
         mixer: MixerRule::Attention,
+        sparse_layers: false,
         output_norm: "output_norm",
         ffn: FeedForward::Gated(Activation::Silu),
         xielu: false,

@@ -7,6 +7,7 @@ mod afmoe;
 mod apertus;
 mod arcee;
 mod architecture;
+mod axk1;
 mod baichuan;
 mod bailingmoe;
 mod bert;
@@ -17,6 +18,7 @@ mod cohere2;
 mod cohere2moe;
 mod command_r;
 mod dbrx;
+mod deci;
 mod deepseek;
 mod deepseek2;
 mod dots1;
@@ -26,6 +28,8 @@ mod exaone;
 mod exaone4;
 mod exaone_moe;
 mod falcon;
+mod flex_olmo;
+mod flint;
 mod gemma;
 mod gemma2;
 mod gemma3;
@@ -51,6 +55,7 @@ mod laguna;
 mod lfm2;
 mod llama;
 mod llama4;
+mod llama_embed;
 mod maincoder;
 mod mellum;
 mod mimo2;
@@ -73,6 +78,7 @@ mod orion;
 mod pangu_embedded;
 mod phi2;
 mod phi3;
+mod plm;
 mod qwen;
 mod qwen2;
 mod qwen2moe;
@@ -191,5 +197,11 @@ pub const fn architectures() -> &'static [Architecture] {
         pangu_embedded::PANGU_EMBEDDED,
         maincoder::MAINCODER,
         jais::JAIS,
+        axk1::AXK1,
+        flint::FLINT,
+        flex_olmo::FLEX_OLMO,
+        plm::PLM,
+        llama_embed::LLAMA_EMBED,
+        deci::DECI,
     ]
 }

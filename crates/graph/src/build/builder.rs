@@ -215,7 +215,9 @@ fn shape(arch: &Architecture, sizes: &Sizes, tensors: &Tensors<'_>, shapes: &Sha
     let heads = shapes.layers.iter().find_map(|layer| match &layer.mixer {
         Mixer::Attention(shape) => Some((shape.heads, shape.kv_heads, shape.key_dim)),
         Mixer::Latent(shape) => Some((shape.heads, 1, shape.key_dim)),
-        Mixer::Delta(_) | Mixer::ShortConv(_) | Mixer::Scan(_) => None,
+        Mixer::Delta(_) | Mixer::ShortConv(_) | Mixer::Scan(_) | Mixer::Linear | Mixer::None => {
+            None
+        }
     });
     let (heads, kv_heads, head_dim) = heads.unwrap_or_default();
     Shape {

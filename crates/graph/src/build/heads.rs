@@ -3,7 +3,10 @@
 use pelton_weights::{Keys, MAX_SIZE};
 
 use super::sizes::Sizes;
-use crate::{Error, arch::MixerRule};
+use crate::{
+    Error,
+    arch::{Architecture, MixerRule},
+};
 
 /// The greatest length of a key or value.
 const MAX_HEAD_DIM: usize = 1024;
@@ -17,7 +20,7 @@ pub(super) struct Heads {
 }
 
 impl Heads {
-    pub(super) fn read(keys: &Keys<'_>, sizes: &Sizes, mixer: MixerRule) -> Result<Self, Error> {
+    pub(super) fn read(keys: &Keys<'_>, sizes: &Sizes, arch: &Architecture) -> Result<Self, Error> {
         let name = "attention.head_count";
         let Some(query) = keys.opt_sizes(name, sizes.all_layers, MAX_SIZE)? else {
             return Err(keys.size(name, MAX_SIZE).err().map_or_else(
@@ -25,7 +28,7 @@ impl Heads {
                 Into::into,
             ));
         };
-        if query.contains(&0) {
+        if query.contains(&0) && !arch.sparse_layers {
             return Err(keys.invalid(name, 0, format!("1 to {MAX_SIZE}")).into());
         }
         // "If not present or if present and equal to [llm].attention.head_count, the model does
@@ -33,7 +36,7 @@ impl Heads {
         let name = "attention.head_count_kv";
         let kv = keys.opt_sizes(name, sizes.all_layers, MAX_SIZE)?;
         let kv = kv.unwrap_or_else(|| query.clone());
-        let full = match mixer {
+        let full = match arch.mixer {
             MixerRule::Latent => [0, 0],
             MixerRule::Attention
             | MixerRule::Delta { .. }
@@ -54,6 +57,11 @@ impl Heads {
     /// Query heads of a layer.
     pub(super) fn query(&self, layer: usize) -> usize {
         self.query[layer]
+    }
+
+    /// Whether a layer has no key-value heads.
+    pub(super) fn has_no_keys(&self, layer: usize) -> bool {
+        self.kv[layer] == 0
     }
 
     /// KV heads of a layer with attention.
@@ -79,7 +87,7 @@ impl Heads {
 /// The lengths of keys and of values: "If not specified, it will be n_embd / n_head."
 /// (docs/gguf.md)
 fn full_dims(keys: &Keys<'_>, hidden: usize, heads: &[usize]) -> Result<[usize; 2], Error> {
-    let heads = heads.first().copied().unwrap_or(1);
+    let heads = heads.iter().copied().find(|&heads| heads > 0).unwrap_or(1);
     let dim = |name| {
         let implied = hidden.is_multiple_of(heads).then_some(hidden / heads);
         let Some(dim) = keys.opt_size(name, MAX_SIZE)?.or(implied) else {

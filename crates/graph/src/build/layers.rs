@@ -32,15 +32,21 @@ impl Builder<'_> {
             }
             _ if parallel => self.parallel(shape, has_ffn_norm)?,
             block => {
-                let sandwich = match block {
-                    Block::SandwichIfPresent => self.has("post_attention_norm.weight"),
-                    block => block == Block::Sandwich,
+                let of_result = |name: &'static str| match block {
+                    Block::SandwichIfPresent => {
+                        self.tensors.has(&self.name(&format!("{name}.weight"))).then_some(name)
+                    }
+                    block => (block == Block::Sandwich).then_some(name),
                 };
-                let sandwich = |name| sandwich.then_some(name);
-                let n = self.normed_stream("attn_norm")?;
-                self.branch(shape, n, Branch::Mixer(sandwich("post_attention_norm")))?;
-                let n = self.normed_stream(ffn_norm)?;
-                self.branch(shape, n, Branch::FeedForward(sandwich("post_ffw_norm")))?;
+                let norms = ["post_attention_norm", "post_ffw_norm"].map(of_result);
+                if !matches!(shape.mixer, Mixer::None) {
+                    let n = self.normed_stream("attn_norm")?;
+                    self.branch(shape, n, Branch::Mixer(norms[0]))?;
+                }
+                if shape.ffn != Some(0) {
+                    let n = self.normed_stream(ffn_norm)?;
+                    self.branch(shape, n, Branch::FeedForward(norms[1]))?;
+                }
             }
         }
         if self.arch.gemma_extras {
@@ -133,6 +139,8 @@ impl Builder<'_> {
             Mixer::Delta(shape) => self.delta(shape, n),
             Mixer::ShortConv(shape) => self.gated_conv(shape, n),
             Mixer::Scan(shape) => self.scan(shape, n),
+            Mixer::Linear => self.linear("attn_output", n, "o", self.sizes.hidden),
+            Mixer::None => Ok(n),
         }
     }
 

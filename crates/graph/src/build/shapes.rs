@@ -45,6 +45,9 @@ pub(super) enum Mixer {
     Delta(DeltaShape),
     ShortConv(ConvShape),
     Scan(ScanShape),
+    /// The output linear of attention alone.
+    Linear,
+    None,
 }
 
 /// Attention.
@@ -161,7 +164,7 @@ impl Shapes {
             context: sizes.context,
             causal,
         };
-        let heads = Heads::read(keys, sizes, arch.mixer)?;
+        let heads = Heads::read(keys, sizes, arch)?;
         let ropes = Ropes::new(arch.rope, *keys, sizes, options)?;
         let windows = windows(arch, keys, sizes)?;
         let recurrent = recurrent_layers(arch, keys, sizes)?;
@@ -186,9 +189,12 @@ impl Shapes {
                 MixerRule::ShortConv if recurrent[layer] => reader.short_conv()?,
                 MixerRule::Scan if recurrent[layer] => Mixer::Scan(reader.scan()?),
                 MixerRule::Latent => reader.latent(layer)?,
+                _ if arch.sparse_layers && reader.heads.query(layer) == 0 => Mixer::None,
+                _ if arch.sparse_layers && reader.heads.has_no_keys(layer) => Mixer::Linear,
                 _ => reader.attention(layer, is_head || layer + shared < sizes.layers)?,
             };
-            let ffn = ffn.as_ref().map(|ffn| ffn[layer]).filter(|&ffn| ffn > 0);
+            let ffn =
+                ffn.as_ref().map(|ffn| ffn[layer]).filter(|&ffn| ffn > 0 || arch.sparse_layers);
             reader.shapes.layers.push(LayerShape { mixer, ffn });
         }
         let Reader { ropes, mut shapes, .. } = reader;

@@ -64,7 +64,9 @@ fn feed_forwards_of_families() {
             without.push(name);
             continue;
         }
-        assert_eq!(all.len(), plan.shape.layers, "{name}");
+        // two layers of DeciLM have no network
+        let without_network = if name == "deci" { 2 } else { 0 };
+        assert_eq!(all.len(), plan.shape.layers - without_network, "{name}");
         let first = host_parts(&plan, FeedForwards::All, 1);
         assert_eq!(first, all[..1], "{name}");
         for (layer, part) in &all {
@@ -98,6 +100,7 @@ fn feed_forwards_of_families() {
     let expected = [
         "phi2",
         "gpt-neox",
+        "gptj",
         "falcon-7b",
         "falcon-40b",
         "stablelm-parallel",

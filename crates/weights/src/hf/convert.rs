@@ -193,7 +193,8 @@ impl<'a> Converter<'a> {
         made: &mut Made,
     ) -> Result<(), Problem> {
         let fault = |fault: String| source.fault(fault);
-        if source.shape.contains(&0) || source.shape.is_empty() {
+        let is_scalar = source.shape.is_empty() && !matches!(place.matched.rule.how, How::Squeeze);
+        if source.shape.contains(&0) || is_scalar {
             return Err(fault(format!(
                 "has shape {:?}, expected at least one element and one dimension",
                 source.shape

@@ -5,7 +5,9 @@ use crate::hf::common_keys::some;
 use crate::hf::config::Config;
 use crate::hf::family::Family;
 use crate::hf::keys::{Key, check, derived, fixed_size, number, size};
-use crate::hf::names::{ATTENTION, ENDS, EXPERTS, GATED, PRE_NORMS, SELECTION_BIAS, SHARED_EXPERT};
+use crate::hf::names::{
+    ATTENTION, ENDS, EXPERTS, GATED, PLAIN, PRE_NORMS, SELECTION_BIAS, SHARED_EXPERT,
+};
 use crate::hf::rope::{Rope, Scaling};
 use crate::hf::rules::{Rule, keep, parts};
 use crate::hf::transforms::latent_kv;
@@ -29,6 +31,22 @@ const MAGNITUDE: Key = derived("rope.scaling.yarn_log_multiplier", |_, rope| mat
     _ => Ok(None),
 });
 
+/// Keys of models without experts.
+const LATENT_ALONE: &[Key] = &[
+    fixed_size("attention.head_count_kv", 1),
+    size("vocab_size", &["vocab_size"]),
+    size("attention.q_lora_rank", &["q_lora_rank"]).optional(),
+    size("attention.kv_lora_rank", &["kv_lora_rank"]),
+    derived("attention.key_length_mla", key_length),
+    derived("attention.value_length_mla", |config, _| {
+        some(config.all.size(&["v_head_dim"])?.unwrap_or(config.hidden / config.heads))
+    }),
+    size("rope.dimension_count", &["qk_rope_head_dim"]),
+    check(check_kv_heads),
+    check(check_rotated),
+    MAGNITUDE,
+];
+
 const DEEPSEEK: Family = Family {
     classes: &[
         "DeepseekV2ForCausalLM",
@@ -37,8 +55,9 @@ const DEEPSEEK: Family = Family {
         "KimiK25ForConditionalGeneration",
         "Kimi_K25ForConditionalGeneration",
         "YoutuForCausalLM",
+        "SarvamMLAForCausalLM",
     ],
-    types: &["deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "youtu"],
+    types: &["deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "youtu", "sarvam_mla"],
     architecture: "deepseek2",
     keys: &[
         // Absorbed latent attention has one key head.
@@ -76,22 +95,48 @@ const DEEPSEEK: Family = Family {
 pub(super) const FAMILIES: &[Family] = &[
     DEEPSEEK,
     Family {
+        classes: &["AXK1ForCausalLM"],
+        types: &["axk1"],
+        architecture: "axk1",
+        blocks: &[
+            ATTENTION,
+            LATENT,
+            PRE_NORMS,
+            GATED,
+            SELECTION_BIAS,
+            EXPERTS,
+            SHARED_EXPERT,
+            &[
+                keep("post_mlp_layernorm", "post_ffw_norm"),
+                keep("mlp.post_mlp_layernorm", "post_ffw_norm"),
+            ],
+        ],
+        ..DEEPSEEK
+    },
+    Family {
+        classes: &["PLMForCausalLM"],
+        types: &["plm"],
+        architecture: "plm",
+        keys: LATENT_ALONE,
+        blocks: &[ATTENTION, LATENT, PRE_NORMS, PLAIN],
+        activations: &["relu2"],
+        ..DEEPSEEK
+    },
+    Family {
         classes: &["MiniCPM3ForCausalLM"],
         types: &["minicpm3"],
         architecture: "minicpm3",
         keys: &[
-            fixed_size("attention.head_count_kv", 1),
-            size("vocab_size", &["vocab_size"]),
-            size("attention.q_lora_rank", &["q_lora_rank"]).optional(),
-            size("attention.kv_lora_rank", &["kv_lora_rank"]),
-            derived("attention.key_length_mla", key_length),
-            derived("attention.value_length_mla", |config, _| {
-                some(config.all.size(&["v_head_dim"])?.unwrap_or(config.hidden / config.heads))
-            }),
-            size("rope.dimension_count", &["qk_rope_head_dim"]),
-            check(check_kv_heads),
-            check(check_rotated),
-            MAGNITUDE,
+            LATENT_ALONE[0],
+            LATENT_ALONE[1],
+            LATENT_ALONE[2],
+            LATENT_ALONE[3],
+            LATENT_ALONE[4],
+            LATENT_ALONE[5],
+            LATENT_ALONE[6],
+            LATENT_ALONE[7],
+            LATENT_ALONE[8],
+            LATENT_ALONE[9],
             MINICPM[0],
             MINICPM[1],
             MINICPM[2],
@@ -233,7 +278,9 @@ fn gating(config: &Config, _: &Rope) -> Computed {
         Some("sigmoid") => some(2),
         Some("softmax") => some(1),
         Some(other) => Err(config.unsupported("scoring_func", other, "softmax or sigmoid")),
-        None if ["deepseek_v3", "kimi_k2", "glm4_moe_lite"].contains(&&*config.model_type) => {
+        None if ["deepseek_v3", "kimi_k2", "glm4_moe_lite", "sarvam_mla", "axk1"]
+            .contains(&&*config.model_type) =>
+        {
             some(2)
         }
         None => Ok(None),

@@ -1,5 +1,7 @@
-//! Encoders: BERT, RoBERTa, DistilBERT, Nomic BERT, ModernBERT and EuroBERT.
+//! Encoders: BERT, RoBERTa, DistilBERT, Nomic BERT, ModernBERT, EuroBERT and Llama without a causal
+//! mask.
 
+use super::llama::{ROPE_DIMS, VOCAB};
 use crate::hf::common_keys::{LABELS, RANK, UNSCALED, WHOLE_HEADS, some, window_pattern};
 use crate::hf::config::Config;
 use crate::hf::family::{Family, GELU};
@@ -215,6 +217,15 @@ pub(super) const FAMILIES: &[Family] = &[
         globals: &[ENDS],
         blocks: &[ATTENTION, GATED, PRE_NORMS],
         unused: &["lm_head."],
+        ..Family::DECODER
+    },
+    Family {
+        classes: &["LlamaBidirectionalModel"],
+        types: &["llama_bidirec"],
+        architecture: "llama-embed",
+        keys: &[NOT_CAUSAL, VOCAB, ROPE_DIMS],
+        globals: &[ENDS],
+        blocks: &[ATTENTION, GATED, PRE_NORMS],
         ..Family::DECODER
     },
     MODERN,

@@ -9,10 +9,10 @@ use crate::hf::common_keys::{
 use crate::hf::config::Config;
 use crate::hf::family::Family;
 use crate::hf::json::Object;
-use crate::hf::keys::{Key, check, derived, fixed_size, flag, number, size};
+use crate::hf::keys::{Key, check, derived, fixed_size, flag, flags, number, size};
 use crate::hf::names::{
-    ATTENTION, ENDS, EXPERTS, GATED, PRE_NORMS, PRE_NORMS_BY_PLACE, QK_NORMS, SELECTION_BIAS,
-    SHARED_EXPERT,
+    ATTENTION, ENDS, EXPERTS, GATED, POST_NORMS, PRE_NORMS, PRE_NORMS_BY_PLACE, QK_NORMS,
+    SELECTION_BIAS, SHARED_EXPERT,
 };
 use crate::hf::rope::Rope;
 use crate::hf::rules::{How, Pieces, Rule, change, keep, parts};
@@ -90,6 +90,38 @@ pub(super) const FAMILIES: &[Family] = &[
             PRE_NORMS,
             EXPERTS,
             GATED,
+        ],
+        ..QWEN2MOE
+    },
+    Family {
+        classes: &["FlexOlmoForCausalLM"],
+        types: &["flex_olmo"],
+        architecture: "flex_olmo",
+        keys: &[NORMALISED],
+        blocks: &[ATTENTION, QK_NORMS, POST_NORMS, EXPERTS],
+        ..QWEN2MOE
+    },
+    Family {
+        classes: &["FlintForCausalLM"],
+        types: &["flint"],
+        architecture: "flint",
+        keys: &[
+            EXPERT_WIDTH,
+            size("expert_shared_feed_forward_length", &["shared_expert_intermediate_size"]),
+            NORMALISED,
+            fixed_size("expert_gating_func", 2),
+            size("attention.sliding_window", &["sliding_window"]),
+            derived("attention.sliding_window_pattern", flint_pattern),
+        ],
+        blocks: &[
+            ATTENTION,
+            QK_NORMS,
+            SINKS,
+            &[keep("self_attn.softmax_offset", "attn_sinks.weight")],
+            PRE_NORMS,
+            GATED,
+            EXPERTS,
+            SHARED_EXPERT,
         ],
         ..QWEN2MOE
     },
@@ -325,6 +357,16 @@ pub(super) const GRANITE_MOE: &[Key] = &[
         }
     }),
 ];
+
+/// Which layers have a window: by `layer_types`, or all but the first two, every fourth and the last.
+fn flint_pattern(config: &Config, rope: &Rope) -> Result<Option<Value>, Error> {
+    if let Some(pattern) = window_pattern(config, rope)? {
+        return Ok(Some(pattern));
+    }
+    let last = config.layers - 1;
+    let windowed = |layer: usize| !(layer < 2 || layer % 4 == 1 || layer == last);
+    Ok(Some(flags((0..config.layers).map(windowed))))
+}
 
 /// An object of DBRX's configuration.
 fn dbrx(config: &Config, key: &str) -> Result<Object, Error> {

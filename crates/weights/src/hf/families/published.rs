@@ -2,10 +2,10 @@
 //! openPangu, Maincoder and Jais 1.
 
 use super::llama::{LLAMA, ROPE_DIMS, VOCAB};
-use crate::hf::common_keys::{EXPERT_WIDTH, NORMALISED, four_times_hidden, whole_heads};
+use crate::hf::common_keys::{EXPERT_WIDTH, NORMALISED, four_times_hidden, head_dim, whole_heads};
 use crate::hf::config::Config;
 use crate::hf::family::{Family, GELU};
-use crate::hf::keys::{Key, check, derived, number, size};
+use crate::hf::keys::{Key, check, derived, number, size, sizes};
 use crate::hf::names::{ATTENTION, EXPERTS, GATED, PRE_NORMS, QK_NORMS, SHARED_EXPERT};
 use crate::hf::rope::Rope;
 use crate::hf::rules::{Rule, keep, parts};
@@ -106,6 +106,22 @@ pub(super) const FAMILIES: &[Family] = &[
         ..LLAMA
     },
     Family {
+        classes: &["DeciLMForCausalLM"],
+        types: &["deci", "nemotron-nas"],
+        architecture: "deci",
+        keys: &[
+            VOCAB,
+            ROPE_DIMS,
+            derived("attention.head_count", |config, _| deci(config, |layer| layer.heads)),
+            derived("attention.head_count_kv", |config, _| deci(config, |layer| layer.kv_heads)),
+            derived("feed_forward_length", |config, _| deci(config, |layer| layer.width)),
+            derived("attention.key_length", head_dim),
+            derived("attention.value_length", head_dim),
+        ],
+        blocks: &[ATTENTION, &[keep("self_attn.linear_attn", "attn_output")], GATED, PRE_NORMS],
+        ..LLAMA
+    },
+    Family {
         classes: &["JAISLMHeadModel"],
         types: &["jais"],
         architecture: "jais",
@@ -165,11 +181,18 @@ fn check_qwen(config: &Config, _: &Rope) -> Computed {
     only(config, &[("no_bias", &["true"]), ("scale_attn_weights", &["true"])])
 }
 
-/// Rejects Baichuan 2, whose output layer has normed rows.
+/// Rejects Baichuan 2, whose output layer has normed rows, and sizes that do not tell whether a
+/// model has rotations. Those with biases by distance have 40 layers, and no
+/// `max_position_embeddings`.
 fn check_baichuan(config: &Config, _: &Rope) -> Computed {
-    match config.all.get("z_loss_weight") {
-        Some(found) => Err(config.unsupported("z_loss_weight", found, "none, as in Baichuan 1")),
-        None => Ok(None),
+    if let Some(found) = config.all.get("z_loss_weight") {
+        return Err(config.unsupported("z_loss_weight", found, "none, as in Baichuan 1"));
+    }
+    let rotates = config.all.get("max_position_embeddings").is_some();
+    match rotates == (config.layers != 40) {
+        true => Ok(None),
+        false if rotates => Err(config.unsupported("num_hidden_layers", 40, "another number")),
+        false => Err(config.unsupported("num_hidden_layers", config.layers, "40")),
     }
 }
 
@@ -205,4 +228,47 @@ fn check_jais(config: &Config, _: &Rope) -> Computed {
         return Ok(None);
     }
     Err(config.all.missing(scaled[1], "true"))
+}
+
+/// What a layer of DeciLM has: 0 for a part that it lacks, and no key-value heads for a linear in
+/// place of attention.
+struct DeciLayer {
+    heads: usize,
+    kv_heads: usize,
+    width: usize,
+}
+
+/// A number of each layer of DeciLM, by `block_configs`.
+fn deci(config: &Config, of: fn(&DeciLayer) -> usize) -> Computed {
+    let key = "block_configs";
+    let expected = "a list of objects with `attention` and `ffn`, one of each layer";
+    let list = config.all.list(key)?.ok_or_else(|| config.all.missing(key, expected))?;
+    let layers: Option<Vec<_>> = list.iter().map(|block| deci_layer(config, block)).collect();
+    match layers {
+        Some(layers) if layers.len() == config.layers => Ok(Some(sizes(layers.iter().map(of)))),
+        _ => Err(config.unsupported(key, "another list", expected)),
+    }
+}
+
+fn deci_layer(config: &Config, block: &serde_json::Value) -> Option<DeciLayer> {
+    let (attention, network) = (block["attention"].as_object()?, block["ffn"].as_object()?);
+    let is_true = |value: Option<&serde_json::Value>| value == Some(&serde_json::Value::Bool(true));
+    let (heads, kv_heads) = match attention.get("n_heads_in_group").and_then(|size| size.as_u64()) {
+        Some(group) => {
+            let group = usize::try_from(group).ok().filter(|&group| group > 0)?;
+            (config.heads, config.heads / group)
+        }
+        None if is_true(attention.get("replace_with_linear")) => (config.heads, 0),
+        None => (0, 0),
+    };
+    // the published rule: two thirds of the multiple, up to a multiple of 256
+    let width = match network.get("ffn_mult").and_then(|factor| factor.as_f64()) {
+        Some(factor) if (0.0..1e6).contains(&factor) => {
+            let width = (2.0 * factor * config.hidden as f64 / 3.0) as usize;
+            width.next_multiple_of(256)
+        }
+        Some(_) => return None,
+        None => 0,
+    };
+    Some(DeciLayer { heads, kv_heads, width })
 }

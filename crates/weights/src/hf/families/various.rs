@@ -7,7 +7,7 @@ use crate::hf::family::{Family, GELU};
 use crate::hf::keys::{derived, flag, number, size};
 use crate::hf::names::{ATTENTION, ENDS, GATED, PLAIN, PRE_NORMS, QK_NORMS};
 use crate::hf::rope::Scaling;
-use crate::hf::rules::{expert, keep, parts};
+use crate::hf::rules::{How, change, expert, keep, parts};
 use crate::hf::transforms::swapped_halves;
 
 pub(super) const FAMILIES: &[Family] = &[
@@ -116,8 +116,8 @@ pub(super) const FAMILIES: &[Family] = &[
                 keep("mlp.act_fn.alpha_p", "ffn_act.alpha_p.weight"),
                 keep("mlp.act_fn.alpha_n", "ffn_act.alpha_n.weight"),
                 // `beta`, whose name is that of a bias in old files
-                keep("mlp.act_fn.bias", "ffn_act.beta.weight"),
-                keep("mlp.act_fn.eps", "ffn_act.eps.weight"),
+                change("mlp.act_fn.bias", "ffn_act.beta.weight", How::Squeeze),
+                change("mlp.act_fn.eps", "ffn_act.eps.weight", How::Squeeze),
             ],
         ],
         activations: &["xielu"],
