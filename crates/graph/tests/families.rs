@@ -129,6 +129,11 @@ fn absurd_sizes_are_refused_by_their_keys() {
         ("qwen3.5", "qwen35.ssm.time_step_rank", 3, "a multiple of the "),
         ("qwen3.5", "qwen35.ssm.inner_size", 3, "a multiple of the "),
         ("qwen3.5", "qwen35.ssm.conv_kernel", 1, "2 to 65536"),
+        ("lfm2", "lfm2.shortconv.l_cache", 1, "2 to 65536"),
+        ("granite-hybrid", "granitehybrid.ssm.state_size", 1_000_000_000, "1 to 65536"),
+        ("granite-hybrid", "granitehybrid.ssm.group_count", 4, "a divisor of the 6 heads"),
+        ("granite-hybrid", "granitehybrid.ssm.inner_size", 47, "a multiple of the 6 heads"),
+        ("granite-hybrid", "granitehybrid.ssm.conv_kernel", 1, "2 to 65536"),
         ("gemma4-shared-kv", "gemma4.attention.shared_kv_layers", 99, "0 to "),
         ("llama4", "llama4.expert_used_count", 2, "1 in this architecture"),
         ("bert", "bert.pooling_type", 9, "0 to 4 (none, mean, first, last, rank)"),
@@ -143,6 +148,12 @@ fn absurd_sizes_are_refused_by_their_keys() {
 fn tensors_must_have_the_sizes_of_keys() {
     let error = error_with("mixtral", "llama.expert_count", 3);
     assert!(error.starts_with("m: tensor \"blk.0.ffn_gate_inp.weight\" has shape"), "{error}");
+    for (key, value) in [("state_size", 9), ("inner_size", 54), ("time_step_rank", 8)] {
+        let error = error_with("granite-hybrid", &format!("granitehybrid.ssm.{key}"), value);
+        assert!(error.starts_with("m: tensor \"blk.0.ssm_in.weight\" has shape"), "{error}");
+    }
+    let error = error_with("lfm2", "lfm2.shortconv.l_cache", 5);
+    assert!(error.starts_with("m: tensor \"blk.0.shortconv.conv.weight\" has shape"), "{error}");
     let error = error_with("gemma2", "gemma2.attention.key_length", 22);
     assert!(error.starts_with("m: tensor \"blk.0.attn_q.weight\" has shape"), "{error}");
 }

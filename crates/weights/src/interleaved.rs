@@ -5,7 +5,7 @@ use crate::{Error, Metadata, Value, clip};
 
 /// Architectures in whose GGUF files the two halves of a head's rows are interleaved, as
 /// llama.cpp's rotary embedding of them expects it.
-const INTERLEAVED: [&str; 19] = [
+const INTERLEAVED: [&str; 21] = [
     "arcee",
     "baichuan",
     "bailingmoe",
@@ -22,6 +22,8 @@ const INTERLEAVED: [&str; 19] = [
     "minicpm",
     "mistral3",
     "muse-glimmer",
+    "nemotron_h",
+    "nemotron_h_moe",
     "olmo",
     "smollm3",
     "xverse",

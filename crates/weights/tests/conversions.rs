@@ -8,13 +8,15 @@ use std::{fs, path::Path};
 use pelton_weights::{Checkpoint, Conversion, Value};
 
 /// Tensors that the two converters write otherwise, with the same effect.
-const OTHERS: [(&str, &str); 13] = [
+const OTHERS: [(&str, &str); 14] = [
     // the one without a pooler, which scores depend on
     ("bert-reranker", "cls."),
     // the sum of the experts' last summands, which routers weight
     ("nomic-bert-moe", "ffn_exps_sum.bias"),
     // less their mean, which changes no choice
     ("sarvam-moe", "exp_probs_b"),
+    // times factors, which keys have here
+    ("falcon-h1", ""),
     // divisors of frequencies, rounded otherwise
     ("llama3", "rope_freqs"),
     ("exaone", "rope_freqs"),
@@ -31,10 +33,11 @@ const OTHERS: [(&str, &str); 13] = [
 ];
 
 /// Keys that llama.cpp's converter writes otherwise.
-const KEYS: [(&str, &str); 7] = [
+const KEYS: [(&str, &str); 8] = [
     // lengths that it has in its code, whatever the directory says
     ("falcon", "context_length"),
     ("granite-hybrid", "context_length"),
+    ("nemotron-h", "context_length"),
     ("hunyuan-dense", "context_length"),
     ("nomic-bert-moe", "context_length"),
     // lists of equal numbers

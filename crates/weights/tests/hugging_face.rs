@@ -39,6 +39,9 @@ const PERMUTED: &[&str] = &[
     "granite",
     "granitemoe",
     "granite_swa",
+    "granitehybrid",
+    "nemotron_h",
+    "nemotron_h_moe",
     "minicpm",
     "internlm2",
     "arcee",
@@ -90,6 +93,14 @@ const INTENDED: &[(&str, &str)] = &[
     ("solar-open", "lacks the key glm4moe.nextn_predict_layers = U32(0)"),
     // No layer is dense.
     ("solar-open", "lacks the key glm4moe.feed_forward_length = U32(12)"),
+    // The converter has a length in its code, and keys of a rotation that no layer has.
+    ("granite-hybrid", "granitehybrid.context_length is U32(256), expected U32(1048576)"),
+    ("nemotron-h", "nemotron_h.context_length is U32(256), expected U32(1048576)"),
+    ("nemotron-h", "lacks the key nemotron_h.rope.dimension_count = U32(8)"),
+    ("nemotron-h", "lacks the key nemotron_h.rope.scaling.finetuned = Bool(false)"),
+    ("nemotron-h-moe", "nemotron_h_moe.context_length is U32(256), expected U32(1048576)"),
+    ("nemotron-h-moe", "lacks the key nemotron_h_moe.rope.dimension_count = U32(8)"),
+    ("nemotron-h-moe", "lacks the key nemotron_h_moe.rope.scaling.finetuned = Bool(false)"),
     // These files have no classifier.
     ("eurobert", "lacks the key eurobert.classifier.pooling_type = U32(1)"),
     // The converter subtracts the mean of the biases, which changes no choice.
@@ -113,7 +124,10 @@ fn heads(model: &Checkpoint, key: &str) -> Option<usize> {
     let architecture = model.metadata().string("general.architecture").unwrap();
     let key = format!("{architecture}.attention.{key}");
     match model.metadata().get(&key)? {
-        Value::Array(array) => all_numbers(array)?.first().map(|heads| *heads as usize),
+        // layers with a state have none
+        Value::Array(array) => {
+            all_numbers(array)?.into_iter().reduce(f64::max).map(|heads| heads as usize)
+        }
         value => usize::try_from(value.as_integer()?).ok(),
     }
 }
@@ -218,7 +232,9 @@ fn directories_are_what_llama_cpp_converts_them_to() {
                 // MXFP4 experts are expanded to BF16 by a build without that type, which cannot
                 // open the GGUF file either.
                 let readable = name != "gpt-oss-mxfp4" || DType::from_name("MXFP4").is_some();
-                if about["gguf"] == true && readable {
+                // the weights of its GGUF file are times factors, which are keys here
+                let is_scaled = name == "falcon-h1";
+                if about["gguf"] == true && readable && !is_scaled {
                     match Checkpoint::open(folder.join("model.gguf")) {
                         Err(error) => writeln!(own, "  {error}").unwrap(),
                         Ok(theirs) => {

@@ -221,13 +221,14 @@ fn texts_on_the_cpu() {
 }
 
 /// Models that a software driver runs within the time of a test. They have a window with soft caps,
-/// recurrent states with experts, short convolutions, latent attention, sinks with experts, chunked
-/// attention, shared caches, and weights in blocks.
+/// recurrent states with experts, short convolutions, scans, latent attention, sinks with experts,
+/// chunked attention, shared caches, and weights in blocks.
 #[cfg(feature = "gpu")]
-const ON_A_GPU: [&str; 8] = [
+const ON_A_GPU: [&str; 9] = [
     "gemma2",
     "qwen3-next",
     "lfm2-moe",
+    "granite-hybrid",
     "deepseek-v2-lite",
     "gpt-oss",
     "llama4",

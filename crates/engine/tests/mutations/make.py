@@ -30,6 +30,7 @@ FIXTURES = pathlib.Path(__file__).resolve().parents[4] / "tests/fixtures"
 sys.path.insert(0, str(FIXTURES))
 from families import Family  # noqa: E402
 from families_encoder import Encoder, Reranker, pool  # noqa: E402
+from families_hybrid import NemotronH  # noqa: E402
 from make_models import FAMILIES  # noqa: E402
 from stand_ins import stand_in  # noqa: E402
 
@@ -50,6 +51,10 @@ OTHERS = {
     "expert_selection_fn": ["softmax", "sigmoid"],
     "final_logit_softcapping": [1.5, None],
     "head_dim": [8, 16],
+    "mlp_multipliers": [[0.7, 1.2]],
+    "ssm_multipliers": [[0.7, 1.2, 0.8, 1.3, 0.9]],
+    "mlp_hidden_act": ["relu", "silu"],
+    "mamba_hidden_act": ["gelu"],
     "hidden_act": ["relu", "gelu", "gelu_pytorch_tanh", "silu", "relu2"],
     "hidden_activation": ["relu", "gelu", "gelu_pytorch_tanh", "silu"],
     "mamba_d_head": [4, 16],
@@ -254,7 +259,7 @@ def main():
     transformers.utils.logging.disable_progress_bar()
     warnings.simplefilter("ignore")
     # Others give a result of another form than the Rust test.
-    plain = (Family, Encoder, Reranker)
+    plain = (Family, Encoder, Reranker, NemotronH)
     for family in FAMILIES:
         if type(family) in plain and family.kind != "quantized" or stand_in(family):
             if not names or family.name in names:

@@ -114,6 +114,9 @@ pub enum Block {
     ParallelByKey,
     /// `Parallel` without a norm before the feed-forward network, else `Pre`.
     ParallelWithoutNorm,
+    /// One branch with a norm before it: the mixer, or the feed-forward network on layers whose
+    /// width `feed_forward_length` is above 0.
+    Single,
 }
 
 /// The factor of embeddings.
@@ -324,8 +327,11 @@ pub enum MixerRule {
     },
     /// Gated short convolutions, and attention on layers with KV heads.
     ShortConv,
-    /// Selective scans, and attention on layers with KV heads.
+    /// Selective scans, and attention on layers with KV heads. Layers of [`Block::Single`] may
+    /// have neither.
     Scan,
+    /// A selective scan and attention in parallel on all layers.
+    ScanAndAttention,
 }
 
 /// The dense feed-forward network.

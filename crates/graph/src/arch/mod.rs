@@ -28,6 +28,7 @@ mod exaone;
 mod exaone4;
 mod exaone_moe;
 mod falcon;
+mod falcon_h1;
 mod flex_olmo;
 mod flint;
 mod gemma;
@@ -69,6 +70,7 @@ mod mpt;
 mod muse_glimmer;
 mod nanochat;
 mod nemotron;
+mod nemotron_h;
 mod nomic_bert;
 mod nomic_bert_moe;
 mod olmo;
@@ -176,6 +178,7 @@ pub const fn architectures() -> &'static [Architecture] {
         orion::ORION,
         xverse::XVERSE,
         eurobert::EUROBERT,
+        falcon_h1::FALCON_H1,
         granitehybrid::GRANITEHYBRID,
         lfm2::LFM2,
         lfm2::LFM2MOE,
@@ -203,5 +206,7 @@ pub const fn architectures() -> &'static [Architecture] {
         plm::PLM,
         llama_embed::LLAMA_EMBED,
         deci::DECI,
+        nemotron_h::NEMOTRON_H,
+        nemotron_h::NEMOTRON_H_MOE,
     ]
 }

@@ -27,6 +27,9 @@ impl Builder<'_> {
             }
             None => None,
         };
+        if let Some((k, _)) = kv {
+            self.scale_by("attention.key_scale", k)?;
+        }
         let keys = kv.map(|(k, _)| ("attn_k_norm", k, shape.kv_heads));
         for (part, buffer, heads) in [("attn_q_norm", q, shape.heads)].into_iter().chain(keys) {
             if let Some(rope) = shape.rope {

@@ -213,11 +213,16 @@ pub(super) fn bare_norm(eps: f32) -> Norm {
 /// The dimensions that a printed plan shows, of the first layer with attention.
 fn shape(arch: &Architecture, sizes: &Sizes, tensors: &Tensors<'_>, shapes: &Shapes) -> Shape {
     let heads = shapes.layers.iter().find_map(|layer| match &layer.mixer {
-        Mixer::Attention(shape) => Some((shape.heads, shape.kv_heads, shape.key_dim)),
-        Mixer::Latent(shape) => Some((shape.heads, 1, shape.key_dim)),
-        Mixer::Delta(_) | Mixer::ShortConv(_) | Mixer::Scan(_) | Mixer::Linear | Mixer::None => {
-            None
+        Mixer::Attention(shape) | Mixer::ScanAndAttention(_, shape) => {
+            Some((shape.heads, shape.kv_heads, shape.key_dim))
         }
+        Mixer::Latent(shape) => Some((shape.heads, 1, shape.key_dim)),
+        Mixer::Delta(_)
+        | Mixer::ShortConv(_)
+        | Mixer::Scan(_)
+        | Mixer::FeedForward
+        | Mixer::Linear
+        | Mixer::None => None,
     });
     let (heads, kv_heads, head_dim) = heads.unwrap_or_default();
     Shape {

@@ -11,6 +11,8 @@ use crate::{
 
 /// The greatest number of experts.
 const MAX_EXPERTS: usize = 1 << 16;
+/// The linear before experts that are narrower than the residual stream (Nemotron 3 Super).
+const LATENT: &str = "ffn_latent_down.weight";
 
 /// The numbers of experts of a layer, and the width of each.
 #[derive(Clone, Copy)]
@@ -18,6 +20,8 @@ struct Sizes {
     experts: usize,
     used: usize,
     width: usize,
+    /// Elements that an expert reads and writes.
+    hidden: usize,
 }
 
 impl Builder<'_> {
@@ -30,14 +34,16 @@ impl Builder<'_> {
         name: &'static str,
     ) -> Result<BufferId, Error> {
         let sizes = self.expert_sizes()?;
-        let Sizes { experts, used, width } = sizes;
-        let hidden = self.sizes.hidden;
+        let Sizes { experts, used, width, hidden } = sizes;
         let logits = self.linear("ffn_gate_inp", router, "router", experts)?;
         let route = self.route(moe, sizes)?;
         let [ids, weights] = [self.buffer("ids", used), self.buffer("weights", used)];
         self.step(Op::Route(route), &[logits], &[ids, weights]);
 
-        let mut input = n;
+        let mut input = match self.has(LATENT) {
+            true => self.linear("ffn_latent_down", n, "latent", hidden)?,
+            false => n,
+        };
         if moe.weigh_input {
             self.require_one(used)?;
             input = self.buffer("n_weighed", hidden);
@@ -45,7 +51,8 @@ impl Builder<'_> {
         }
         let g = self.expert_network(moe, sizes, input, ids)?;
         let down = self.expert_linear("ffn_down_exps", [experts, hidden, width], used, None)?;
-        let o = self.buffer(name, hidden);
+        let mut o =
+            self.buffer(if hidden == self.sizes.hidden { name } else { "o_latent" }, hidden);
         if moe.weigh_input {
             self.step(Op::ExpertLinear(down), &[g, ids], &[o]);
             self.expert_scale("ffn_down_exps", &down, [o, ids], experts)?;
@@ -58,6 +65,9 @@ impl Builder<'_> {
         if self.tensors.has(&bias) {
             let table = self.tensors.matrix(&bias, 1, hidden)?;
             self.in_place(Op::AddTable { table, row: TableRow::Fixed(0) }, o);
+        }
+        if self.has(LATENT) {
+            o = self.linear("ffn_latent_up", o, name, self.sizes.hidden)?;
         }
         if self.has("ffn_up_shexp.weight") {
             self.shared_experts(n, o)?;
@@ -77,7 +87,12 @@ impl Builder<'_> {
         // several keys stand for the width in files without that one
         let down = self.name("ffn_down_exps.weight");
         let width = stated.filter(|&width| width > 0).unwrap_or_else(|| self.tensors.dim(&down, 0));
-        Ok(Sizes { experts, used, width })
+        let latent = self.name(LATENT);
+        let hidden = match self.tensors.has(&latent) {
+            true => self.keys.size("moe_latent_size", MAX_SIZE)?,
+            false => self.sizes.hidden,
+        };
+        Ok(Sizes { experts, used, width, hidden })
     }
 
     fn require_one(&self, used: usize) -> Result<(), Error> {
@@ -158,11 +173,11 @@ impl Builder<'_> {
     fn expert_network(
         &mut self,
         moe: &Moe,
-        Sizes { experts, used, width }: Sizes,
+        Sizes { experts, used, width, hidden }: Sizes,
         n: BufferId,
         ids: BufferId,
     ) -> Result<BufferId, Error> {
-        let shape = [experts, width, self.sizes.hidden];
+        let shape = [experts, width, hidden];
         let [gate, up, g] = [
             self.buffer("gate_experts", used * width),
             self.buffer("up_experts", used * width),

@@ -65,12 +65,15 @@ impl Builder<'_> {
             }
             FeedForward::Gated(activation) => {
                 let [gate, up] = self.gate_and_up(gate, up, width, n)?;
+                self.scale_by("feed_forward.gate_scale", gate)?;
                 let g = self.buffer("g", width);
                 self.step(Op::Glu(Gating::Product(activation)), &[gate, up], &[g]);
                 g
             }
         };
-        self.linear(down, g, name, self.sizes.hidden)
+        let o = self.linear(down, g, name, self.sizes.hidden)?;
+        self.scale_by("feed_forward.output_scale", o)?;
+        Ok(o)
     }
 
     /// The factors of a layer's activation: of its tensors, or of the keys that have one for each

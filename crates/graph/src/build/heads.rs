@@ -41,7 +41,8 @@ impl Heads {
             MixerRule::Attention
             | MixerRule::Delta { .. }
             | MixerRule::ShortConv
-            | MixerRule::Scan => full_dims(keys, sizes.hidden, &query)?,
+            | MixerRule::Scan
+            | MixerRule::ScanAndAttention => full_dims(keys, sizes.hidden, &query)?,
         };
         let local_dim = |name, full| match keys.opt_size(name, MAX_SIZE)? {
             Some(dim) => checked_dim(keys, name, dim),

@@ -21,7 +21,8 @@ impl Builder<'_> {
             | Block::Sandwich
             | Block::SandwichIfPresent
             | Block::PostBranch
-            | Block::PostResidual => false,
+            | Block::PostResidual
+            | Block::Single => false,
         };
         match self.arch.block {
             Block::PostResidual => self.post_residual(shape)?,
@@ -29,6 +30,10 @@ impl Builder<'_> {
                 let x = self.stream();
                 self.branch(shape, x, Branch::Mixer(Some("post_attention_norm")))?;
                 self.branch(shape, x, Branch::FeedForward(Some("post_ffw_norm")))?;
+            }
+            Block::Single => {
+                let n = self.normed_stream("attn_norm")?;
+                self.branch(shape, n, Branch::Mixer(None))?;
             }
             _ if parallel => self.parallel(shape, has_ffn_norm)?,
             block => {
@@ -132,8 +137,8 @@ impl Builder<'_> {
         Ok(self.keys.opt_nonnegative("residual_scale")?.or(default).filter(|&scale| scale != 1.0))
     }
 
-    fn mixer(&mut self, shape: &LayerShape, n: BufferId) -> Result<BufferId, Error> {
-        match &shape.mixer {
+    fn mixer(&mut self, whole: &LayerShape, n: BufferId) -> Result<BufferId, Error> {
+        match &whole.mixer {
             Mixer::Attention(shape) => self.attention(shape, n),
             Mixer::Latent(shape) => self.latent(shape, n),
             Mixer::Delta(shape) => self.delta(shape, n),
@@ -141,6 +146,8 @@ impl Builder<'_> {
             Mixer::Scan(shape) => self.scan(shape, n),
             Mixer::Linear => self.linear("attn_output", n, "o", self.sizes.hidden),
             Mixer::None => Ok(n),
+            Mixer::ScanAndAttention(scan, attention) => self.scan_and_attention(scan, attention, n),
+            Mixer::FeedForward => self.feed_forward(whole, n, "o"),
         }
     }
 

@@ -12,7 +12,9 @@ use super::sizes::Sizes;
 use super::tensors::Tensors;
 use crate::{
     Cache, CacheGroup, Error, Mask, Op, Rope, RopeId, State, Values,
-    arch::{Architecture, AttentionScale, Head, MixerRule, Multipliers, Pattern, RopeOff, Temper},
+    arch::{
+        Architecture, AttentionScale, Block, Head, MixerRule, Multipliers, Pattern, RopeOff, Temper,
+    },
 };
 
 /// The greatest number of elements of a latent key, a state's head and the like.
@@ -45,6 +47,9 @@ pub(super) enum Mixer {
     Delta(DeltaShape),
     ShortConv(ConvShape),
     Scan(ScanShape),
+    ScanAndAttention(ScanShape, AttentionShape),
+    /// None: the feed-forward network is the only branch.
+    FeedForward,
     /// The output linear of attention alone.
     Linear,
     None,
@@ -167,8 +172,11 @@ impl Shapes {
         let heads = Heads::read(keys, sizes, arch)?;
         let ropes = Ropes::new(arch.rope, *keys, sizes, options)?;
         let windows = windows(arch, keys, sizes)?;
-        let recurrent = recurrent_layers(arch, keys, sizes)?;
         let ffn = keys.opt_sizes("feed_forward_length", sizes.all_layers, MAX_SIZE)?;
+        let is_alone = |layer: usize| {
+            arch.block == Block::Single && ffn.as_ref().is_some_and(|ffn| ffn[layer] > 0)
+        };
+        let recurrent = recurrent_layers(arch, keys, sizes)?;
         let whole = match options.pictures {
             Some(_) => pictures::whole(arch, keys, sizes)?,
             None => [false; 2],
@@ -183,6 +191,7 @@ impl Shapes {
             // heads that predict further tokens have attention
             let is_head = layer >= sizes.layers;
             let mixer = match arch.mixer {
+                _ if is_alone(layer) => Mixer::FeedForward,
                 MixerRule::Delta { tiled } if recurrent[layer] && !is_head => {
                     reader.delta(tiled)?
                 }
@@ -191,7 +200,14 @@ impl Shapes {
                 MixerRule::Latent => reader.latent(layer)?,
                 _ if arch.sparse_layers && reader.heads.query(layer) == 0 => Mixer::None,
                 _ if arch.sparse_layers && reader.heads.has_no_keys(layer) => Mixer::Linear,
-                _ => reader.attention(layer, is_head || layer + shared < sizes.layers)?,
+                MixerRule::ScanAndAttention => {
+                    let scan = reader.scan()?;
+                    Mixer::ScanAndAttention(scan, reader.attention(layer, true)?)
+                }
+                _ => {
+                    let has_kv = is_head || layer + shared < sizes.layers;
+                    Mixer::Attention(reader.attention(layer, has_kv)?)
+                }
             };
             let ffn =
                 ffn.as_ref().map(|ffn| ffn[layer]).filter(|&ffn| ffn > 0 || arch.sparse_layers);
@@ -201,6 +217,11 @@ impl Shapes {
         shapes.context = ropes.context().unwrap_or(sizes.context);
         shapes.ropes = ropes.all;
         shapes.check_cache_size(keys)?;
+        // prefixes are shared by their pages of keys
+        if shapes.caches.is_empty() && !shapes.states.is_empty() {
+            let expected = "1 or more on some layer".to_owned();
+            return Err(keys.invalid("attention.head_count_kv", 0, expected).into());
+        }
         Ok(shapes)
     }
 
@@ -256,7 +277,7 @@ struct Reader<'a, 'b> {
 }
 
 impl Reader<'_, '_> {
-    fn attention(&mut self, layer: usize, has_kv: bool) -> Result<Mixer, Error> {
+    fn attention(&mut self, layer: usize, has_kv: bool) -> Result<AttentionShape, Error> {
         let window = self.windows[layer];
         let local = window.is_some();
         let (heads, kv_heads) = (self.heads.query(layer), self.heads.kv(self.keys, layer)?);
@@ -283,7 +304,7 @@ impl Reader<'_, '_> {
             Temper::Unrotated(..) | Temper::None => None,
         };
         let scale = self.scale(heads, key_dim)?;
-        Ok(Mixer::Attention(AttentionShape {
+        Ok(AttentionShape {
             heads,
             kv_heads,
             key_dim,
@@ -294,7 +315,7 @@ impl Reader<'_, '_> {
             scale,
             cache,
             has_kv,
-        }))
+        })
     }
 
     /// The cache of the last layer before `layer` that has one, with a window as `layer` has.
@@ -533,7 +554,9 @@ fn recurrent_layers(
     sizes: &Sizes,
 ) -> Result<Vec<bool>, Error> {
     match arch.mixer {
-        MixerRule::Attention | MixerRule::Latent => return Ok(vec![false; sizes.all_layers]),
+        MixerRule::Attention | MixerRule::Latent | MixerRule::ScanAndAttention => {
+            return Ok(vec![false; sizes.all_layers]);
+        }
         MixerRule::ShortConv | MixerRule::Scan => {
             let kv = keys.opt_sizes("attention.head_count_kv", sizes.all_layers, MAX_SIZE)?;
             return Ok((0..sizes.all_layers)

@@ -52,6 +52,10 @@ fn eps(arch: &Architecture, keys: &Keys<'_>) -> Result<f32, Error> {
         NormKind::Layer => "attention.layer_norm_epsilon",
         NormKind::Rms | NormKind::L2 => "attention.layer_norm_rms_epsilon",
     };
+    // converters write the other key for Nemotron-H
+    let other = "attention.layer_norm_epsilon";
+    let has = |name| keys.metadata().get(&keys.key(name)).is_some();
+    let name = if !has(name) && has(other) { other } else { name };
     checked_eps(keys, name, keys.positive(name)?)
 }
 

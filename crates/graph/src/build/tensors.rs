@@ -146,7 +146,10 @@ impl<'a> Tensors<'a> {
         len: usize,
         eps: f32,
     ) -> Result<Norm, Error> {
-        let weight = Some(self.vector(&format!("{name}.weight"), len)?);
+        // Falcon-H1's files have no suffix
+        let named = format!("{name}.weight");
+        let named = if !self.has(&named) && self.has(name) { name } else { named.as_str() };
+        let weight = Some(self.vector(named, len)?);
         let bias = self.optional_vector(&format!("{name}.bias"), len)?;
         Ok(Norm { kind, weight, bias, eps })
     }

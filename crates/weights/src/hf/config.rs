@@ -29,6 +29,10 @@ const AROUND: &[&str] = &[
 const TIED: &str = "tie_word_embeddings";
 /// Names of the number of layers.
 const LAYERS: &[&str] = &["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
+/// Names of the list of the kinds of layers.
+pub(super) const LAYER_TYPES: &[&str] = &["layer_types", "layers_block_type"];
+/// The name of a string with a character for each layer's kind.
+pub(super) const PATTERN: &str = "hybrid_override_pattern";
 /// Names of the width of the residual stream.
 const HIDDEN: &[&str] = &["hidden_size", "n_embd", "n_embed", "dim", "d_model"];
 /// Names of the number of query heads.
@@ -116,7 +120,12 @@ impl Config {
     /// Reads the sizes that all families have.
     pub(super) fn new(stated: Stated) -> Result<Self, Error> {
         let Stated { all, class, model_type, outer_type } = stated;
-        let layers = all.required_size(LAYERS)?;
+        // the kinds of layers count, if there are any, whatever the number of layers
+        let layers = match (all.list("layers_block_type")?, all.text(&[PATTERN])?) {
+            (Some(kinds), _) if !kinds.is_empty() => kinds.len(),
+            (None, Some(pattern)) if !pattern.is_empty() => pattern.chars().count(),
+            _ => all.required_size(LAYERS)?,
+        };
         if layers > MAX_LAYERS {
             return Err(all.invalid("num_hidden_layers", layers, "at most 10000"));
         }
@@ -155,19 +164,24 @@ impl Config {
 
     /// `layer_types`, one per layer.
     pub(super) fn layer_types(&self) -> Result<Option<Vec<&str>>, Error> {
-        let Some(types) = self.all.list("layer_types")? else { return Ok(None) };
+        self.kinds_of_layers("layer_types")
+    }
+
+    /// The kinds of layers under a key, one per layer.
+    pub(super) fn kinds_of_layers(&self, key: &str) -> Result<Option<Vec<&str>>, Error> {
+        let Some(types) = self.all.list(key)? else { return Ok(None) };
         if types.len() < self.layers {
             let expected = format!("{}, the number of layers", self.layers);
             let found = format!("a list of {}", types.len());
-            return Err(self.all.invalid("layer_types", found, &expected));
+            return Err(self.all.invalid(key, found, &expected));
         }
         types
             .iter()
             .take(self.layers)
             .map(|value| {
-                value.as_str().ok_or_else(|| {
-                    self.all.invalid("layer_types", shown(value), "a list of strings")
-                })
+                value
+                    .as_str()
+                    .ok_or_else(|| self.all.invalid(key, shown(value), "a list of strings"))
             })
             .collect::<Result<_, _>>()
             .map(Some)

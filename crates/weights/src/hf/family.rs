@@ -1,6 +1,6 @@
 //! A model family: what differs between architectures, as data.
 
-use super::config::Stated;
+use super::config::{LAYER_TYPES, PATTERN, Stated};
 use super::keys::Key;
 use super::rules::Rule;
 
@@ -13,8 +13,8 @@ pub(super) struct Family {
     pub(super) types: &'static [&'static str],
     /// A key of the configuration that must be above 0, for variants of one class; empty for none.
     pub(super) needs: &'static str,
-    /// Kinds of layers of which `layer_types` must have one, for variants of one class; empty for
-    /// none.
+    /// Kinds of layers of which the configuration must have one, for variants of one class; empty
+    /// for none.
     pub(super) layers: &'static [&'static str],
     /// Name in GGUF.
     pub(super) architecture: &'static str,
@@ -56,25 +56,24 @@ impl Family {
 
     /// Whether the configuration is one of this family.
     pub(super) fn has(&self, stated: &Stated) -> bool {
-        if !self.needs.is_empty()
-            && !matches!(stated.all.size(&[self.needs]), Ok(Some(size)) if size > 0)
-        {
-            return false;
-        }
-        if !self.layers.is_empty() && !has_layer(stated, self.layers) {
-            return false;
-        }
-        if stated.class.is_empty() {
-            return self.types.contains(&stated.model_type.as_str());
-        }
-        self.classes.contains(&stated.class.as_str())
+        // a key that decides is one that is read, so only models of the class ask for it
+        let is_of_class = match stated.class.is_empty() {
+            true => self.types.contains(&stated.model_type.as_str()),
+            false => self.classes.contains(&stated.class.as_str()),
+        };
+        let has_size = || matches!(stated.all.size(&[self.needs]), Ok(Some(size)) if size > 0);
+        is_of_class
+            && (self.needs.is_empty() || has_size())
+            && (self.layers.is_empty() || has_layer(stated, self.layers))
     }
 }
 
 /// Whether a configuration has a layer of these kinds.
 fn has_layer(stated: &Stated, kinds: &[&str]) -> bool {
-    let types = stated.all.list("layer_types").ok().flatten().unwrap_or_default();
-    types.iter().filter_map(serde_json::Value::as_str).any(|kind| kinds.contains(&kind))
+    let types = LAYER_TYPES.iter().find_map(|key| stated.all.list(key).ok().flatten());
+    let types = types.unwrap_or_default().iter().filter_map(serde_json::Value::as_str);
+    let pattern = stated.all.text(&[PATTERN]).ok().flatten().unwrap_or_default();
+    types.chain(pattern.split("")).any(|kind| kinds.contains(&kind))
 }
 
 /// Activations of the GELU family, which are one activation in GGUF's graphs.

@@ -46,7 +46,11 @@ const INERT: &[&str] = &[
     "chunk_size_feed_forward",
     "deterministic_flash_attn",
     "fp32_residual_connection",
+    "chunk_size",
     "mamba_chunk_size",
+    "num_logits_to_keep",
+    "residual_in_fp32",
+    "use_mamba_kernels",
     "output_attentions",
     "output_hidden_states",
     "output_router_logits",
@@ -74,7 +78,13 @@ const INERT: &[&str] = &[
     "initializer_factor",
     "initializer_range",
     "load_balance_coeff",
+    "mamba_ssm_cache_dtype",
     "mamba_ssm_dtype",
+    "moe_shared_expert_overlap",
+    "mtp_layers_block_type",
+    "rescale_prenorm_residual",
+    "time_step_floor",
+    "time_step_max",
     "mtp_num_hidden_layers",
     "mtp_use_dedicated_embeddings",
     "num_mtp_layers",
@@ -166,8 +176,9 @@ const ONLY: &[(&str, &[&str])] = &[
 /// tokenizer's files.
 const INERT_ENDS: &[&str] = &["dropout", "dropout_prob", "_pdrop", "_token_id", "_token_ids"];
 
-/// Keys that say which tensors there are. A row has the architecture or "" for all, the key, its
-/// value for their presence, and tensors of which the first block has one then.
+/// Keys that say which tensors there are. A row has the architecture or "" for all others, the key,
+/// its value for their presence, and tensors of which some block has one then. Keys without such a
+/// value change nothing.
 const SHOWN: &[(&str, &str, &str, &[&str])] = &[
     ("", "attention_bias", "true", ATTENTION_BIASES),
     ("", "bias", "true", ATTENTION_BIASES),
@@ -184,7 +195,17 @@ const SHOWN: &[(&str, &str, &str, &[&str])] = &[
     ("glm4moe", "use_qk_norm", "true", QK_NORMS),
     ("falcon", "num_ln_in_parallel_attn", "2", &["attn_norm_2.weight"]),
     ("", "conv_bias", "true", &["shortconv.in_proj.bias"]),
+    ("falcon-h1", "mamba_conv_bias", "true", &["ssm_conv1d.bias"]),
+    ("falcon-h1", "mamba_proj_bias", "true", &["ssm_in.bias"]),
+    ("falcon-h1", "projectors_bias", "true", &["ssm_out.bias"]),
+    ("falcon-h1", "mamba_rms_norm", "true", &["ssm_norm.weight"]),
     ("granitehybrid", "mamba_conv_bias", "true", &["ssm_conv1d.bias"]),
+    ("nemotron_h", "attention_bias", "", &[]),
+    ("nemotron_h_moe", "attention_bias", "", &[]),
+    ("nemotron_h", "use_conv_bias", "true", &["ssm_conv1d.bias"]),
+    ("nemotron_h", "use_bias", "true", &["ssm_in.bias"]),
+    ("nemotron_h_moe", "use_conv_bias", "true", &["ssm_conv1d.bias"]),
+    ("nemotron_h_moe", "use_bias", "true", &["ssm_in.bias"]),
     ("granitehybrid", "mamba_proj_bias", "true", &["ssm_in.bias"]),
     ("gemma4", "enable_moe_block", "true", &["ffn_gate_inp.weight"]),
     ("stablelm", "use_parallel_residual", "false", &["ffn_norm.weight"]),
@@ -301,12 +322,17 @@ fn is_nothing(value: &Value) -> bool {
 fn check_shown(config: &Config, architecture: &str, tensors: &[TensorEntry]) -> Result<(), Error> {
     let count = |end| tensors.iter().filter(|tensor| tensor.name.ends_with(end)).count();
     let shares_values = count(".attn_v.weight") < count(".attn_k.weight");
-    let rows = SHOWN.iter().filter(|(of, ..)| of.is_empty() || *of == architecture);
+    let own = |key: &str| SHOWN.iter().any(|(of, other, ..)| *of == architecture && *other == key);
+    let rows = SHOWN.iter().filter(|(of, key, ..)| match of.is_empty() {
+        true => !own(key),
+        false => *of == architecture,
+    });
     let rows = rows.map(|(_, key, set, ends)| {
-        let in_first = |tensor: &TensorEntry| {
-            tensor.name.strip_prefix("blk.0.").is_some_and(|name| ends.contains(&name))
+        let in_block = |tensor: &TensorEntry| {
+            let part = tensor.name.strip_prefix("blk.").and_then(|name| name.split_once('.'));
+            part.is_some_and(|(_, name)| ends.contains(&name))
         };
-        (*key, *set, tensors.iter().any(in_first))
+        (*key, *set, tensors.iter().any(in_block))
     });
     for (key, set, has) in rows.chain([("attention_k_eq_v", "true", shares_values)]) {
         let Some(value) = config.all.get(key) else { continue };

@@ -4,11 +4,13 @@ mod cohere;
 mod deepseek;
 mod encoders;
 mod experts;
+mod falcon_h1;
 mod gated;
 mod gemma;
 mod granite;
 mod hybrid;
 mod llama;
+mod nemotron_h;
 mod older;
 mod published;
 mod recent;
@@ -37,6 +39,8 @@ const ALL: &[&[Family]] = &[
     // after the family of its models with experts, one of whose classes has both
     granite::FAMILIES,
     hybrid::FAMILIES,
+    nemotron_h::FAMILIES,
+    falcon_h1::FAMILIES,
     encoders::FAMILIES,
 ];
 

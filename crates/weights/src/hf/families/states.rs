@@ -47,7 +47,7 @@ const LFM2_EXPERTS: &[Rule] = &[
 const LFM2_ENDS: &[Rule] = &[keep("embedding_norm", "token_embd_norm")];
 
 /// Sizes of the selective scans of Granite 4.
-const SCAN: &[Key] = &[
+pub(super) const SCAN: &[Key] = &[
     size("ssm.conv_kernel", &["mamba_d_conv"]),
     size("ssm.state_size", &["mamba_d_state"]),
     size("ssm.group_count", &["mamba_n_groups"]),
@@ -59,7 +59,7 @@ const SCAN: &[Key] = &[
 ];
 
 /// Selective scans of Granite 4.
-const MAMBA: &[Rule] = &[
+pub(super) const MAMBA: &[Rule] = &[
     keep("mamba.in_proj", "ssm_in"),
     change("mamba.conv1d", "ssm_conv1d", How::Squeeze),
     change("mamba.A_log", "ssm_a", How::NegExp(Some(column))),
