@@ -9,6 +9,7 @@ use super::config::Config;
 use super::family::Family;
 use super::float8;
 use super::gather::{View, joined};
+use super::int8;
 use super::mlx::{self, Loaded};
 use super::mxfp4;
 use super::packed;
@@ -113,7 +114,7 @@ impl<'a> Converter<'a> {
         let family = self.family;
         // Multimodal models have the language model's tensors under a name of their own.
         let name = source.name.replacen("language_model.", "", 1);
-        let name = match name.strip_suffix(packed::CODES) {
+        let name = match packed::module_of(&name) {
             Some(module) => format!("{module}.weight"),
             None => name,
         };
@@ -136,13 +137,12 @@ impl<'a> Converter<'a> {
         }
         // The scales of a known weight are used with it.
         let scaled = SCALES.iter().find_map(|end| source.name.strip_suffix(end));
-        let module = mlx::ENDS.iter().find_map(|end| source.name.strip_suffix(end));
-        let of_codes = packed::ENDS.iter().find_map(|end| source.name.strip_suffix(end));
-        let has_codes =
-            |module: &str| self.sources.contains_key(&format!("{module}{}", packed::CODES));
+        // those of activations say how others round them
+        let ends = mlx::ENDS.iter().chain(&[".input_scale", ".input_zero_point"]);
+        let module = ends.into_iter().find_map(|end| source.name.strip_suffix(end));
         if scaled.is_some_and(|weight| self.sources.contains_key(weight))
             || module.is_some_and(|module| self.sources.contains_key(&format!("{module}.weight")))
-            || of_codes.is_some_and(has_codes)
+            || packed::is_part(&self.sources, &source.name)
         {
             return Ok(None);
         }
@@ -248,7 +248,7 @@ impl<'a> Converter<'a> {
             && !source.name.ends_with("linear_attn.norm.weight")
     }
 
-    /// A tensor in a type of checkpoints: FP8 is expanded, and the codes of MLX, AWQ and GPTQ
+    /// A tensor in a type of checkpoints: FP8 is expanded, and the codes of MLX, AWQ, GPTQ and compressed-tensors
     /// become blocks if `blocks` allows it.
     fn loaded(&self, source: &Source, blocks: bool) -> Result<Loaded, Problem> {
         let fault = |fault: String| source.fault(fault);
@@ -264,12 +264,19 @@ impl<'a> Converter<'a> {
         if let Some(loaded) = quantized.map_err(fault)? {
             return Ok(loaded);
         }
+        let scale =
+            SCALES.iter().find_map(|end| self.sources.get(&format!("{}{end}", source.name)));
+        if source.stored == Stored::I8 && scale.is_some() {
+            if self.sources.contains_key(&format!("{}_zero_point", source.name)) {
+                return Err(fault("has zero points of 8 bits, expected symmetric weights".into()));
+            }
+            let (dtype, bytes) = int8::expanded(source, scale, blocks).map_err(fault)?;
+            return Ok(Loaded { shape, dtype, bytes });
+        }
         if !matches!(source.stored, Stored::F8E4M3 | Stored::F8E5M2) {
             let found = source.stored;
             return Err(fault(format!("has type {found:?}, expected F32, F16, BF16 or FP8")));
         }
-        let scale =
-            SCALES.iter().find_map(|end| self.sources.get(&format!("{}{end}", source.name)));
         let bytes = float8::expanded(source, scale).map_err(fault)?;
         Ok(Loaded { shape, dtype: DType::BF16, bytes })
     }

@@ -17,6 +17,7 @@ mod families;
 mod family;
 mod float8;
 mod gather;
+mod int8;
 mod json;
 mod keys;
 pub(crate) mod lora;

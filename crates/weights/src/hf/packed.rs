@@ -1,4 +1,4 @@
-//! Linear layers of AWQ and GPTQ: integer codes with a zero point and a scale for each group of
+//! Linear layers of AWQ, GPTQ and compressed-tensors: integer codes with a zero point and a scale for each group of
 //! inputs. A weight is `scale · (code − zero)`.
 //!
 //! A module has words `qweight` with the codes, words `qzeros` and floats `scales`
@@ -9,6 +9,11 @@
 //! - GPTQ: `qweight` `[inputs · bits / 32, outputs]`, `qzeros` `[groups, outputs · bits / 32]`,
 //!   codes in order, zeros minus 1 unless the format is `gptq_v2`. `g_idx` `[inputs]` has the group
 //!   of each input; other groups than runs of inputs ("act-order") are refused.
+//!
+//! A module of compressed-tensors in its format `pack-quantized` (github.com/vllm-project/compressed-tensors)
+//! has words `weight_packed` `[outputs, inputs · bits / 32]`, `weight_scale` `[outputs, groups]` and
+//! perhaps `weight_zero_point` `[outputs · bits / 32, groups]`. Codes and zeros have signs, and are
+//! stored plus half of their range.
 //!
 //! Differences `code − zero` of up to 5 bits become Q4_0 or Q5_0 blocks, of 8 bits Q8_0 blocks,
 //! without loss if the scales are exact in f16. All others are expanded to F16, or to F32 where F16
@@ -21,14 +26,35 @@ use bytes::Bytes;
 use pelton_quant::DType;
 
 use super::config::Config;
+use super::json::Object;
 use super::mlx::Loaded;
 use super::stored::{Source, Stored};
 
-/// The end of the name of a module's codes.
-pub(super) const CODES: &str = ".qweight";
+/// The ends of the names of a module's codes.
+const CODES: [&str; 2] = [".qweight", ".weight_packed"];
 
 /// Ends of the names of a module's further tensors.
-pub(super) const ENDS: [&str; 3] = [".qzeros", ".scales", ".g_idx"];
+const ENDS: [&str; 7] = [
+    ".qzeros",
+    ".scales",
+    ".g_idx",
+    ".weight_scale",
+    ".weight_shape",
+    ".weight_zero_point",
+    ".weight_g_idx",
+];
+
+/// The module of the codes of this name.
+pub(super) fn module_of(name: &str) -> Option<&str> {
+    CODES.iter().find_map(|end| name.strip_suffix(end))
+}
+
+/// Whether a tensor is read with the codes of its module.
+pub(super) fn is_part(sources: &HashMap<String, Source>, name: &str) -> bool {
+    let module = ENDS.iter().find_map(|end| name.strip_suffix(end));
+    let has = |module| CODES.iter().any(|end| sources.contains_key(&format!("{module}{end}")));
+    module.is_some_and(has)
+}
 
 /// Weights in a block of Q4_0, Q5_0 and Q8_0.
 const BLOCK: usize = 32;
@@ -43,10 +69,12 @@ enum Method {
     Gptq {
         add: i32,
     },
+    /// The format `pack-quantized` of compressed-tensors.
+    Packed,
 }
 
 /// How a directory's modules are quantized.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Format {
     method: Method,
     bits: usize,
@@ -62,6 +90,9 @@ impl Format {
         let own = config.all.object("quantization_config").map_err(fault)?;
         let own = own.ok_or("is quantized, but config.json has no \"quantization_config\"")?;
         let text = |key: &str| own.text(&[key]).map_err(fault);
+        if text("quant_method")? == Some("compressed-tensors") {
+            return Self::compressed(&own);
+        }
         let method = match text("quant_method")? {
             Some("awq") => match text("version")? {
                 None | Some("gemm" | "GEMM") => {
@@ -81,13 +112,14 @@ impl Format {
             },
             other => {
                 let found = other.unwrap_or("none");
-                return Err(format!("has quant_method {found:?}, expected awq or gptq"));
+                let expected = "expected awq, gptq or compressed-tensors";
+                return Err(format!("has quant_method {found:?}, {expected}"));
             }
         };
         let bits = own.required_size(&["bits", "w_bit"]).map_err(fault)?;
         let valid = match method {
             Method::Awq => bits == 4,
-            Method::Gptq { .. } => matches!(bits, 2 | 4 | 8),
+            Method::Gptq { .. } | Method::Packed => matches!(bits, 2 | 4 | 8),
         };
         if !valid {
             return Err(format!("has {bits} bits, expected 4 for AWQ, and 2, 4 or 8 for GPTQ"));
@@ -109,6 +141,57 @@ impl Format {
             }
         }
     }
+
+    /// The format of a configuration of compressed-tensors, whose groups of modules have one.
+    fn compressed(own: &Object) -> Result<Self, String> {
+        let fault = |error: crate::Error| error.problem().to_string();
+        let format = own.text(&["format"]).map_err(fault)?.unwrap_or("none");
+        if format != "pack-quantized" {
+            return Err(format!(
+                "is of compressed-tensors format {format:?}, expected pack-quantized"
+            ));
+        }
+        let groups = own.get("config_groups").and_then(serde_json::Value::as_object);
+        let mut formats = groups.into_iter().flat_map(|groups| groups.values()).map(Self::weights);
+        let first = formats.next().ok_or("has no config_groups in quantization_config")??;
+        match formats.find(|other| !other.as_ref().is_ok_and(|other| *other == first)) {
+            None => Ok(first),
+            Some(other) => {
+                other?;
+                Err("has config_groups of several formats, expected one".to_owned())
+            }
+        }
+    }
+
+    /// The format of the weights of a group of modules.
+    fn weights(group: &serde_json::Value) -> Result<Self, String> {
+        let weights = &group["weights"];
+        let (kind, bits) = (weights["type"].as_str(), weights["num_bits"].as_u64());
+        let bits = match (kind, bits) {
+            (Some("int"), Some(bits @ (4 | 8))) => bits as usize,
+            (kind, bits) => {
+                let (kind, bits) = (kind.unwrap_or("none"), bits.unwrap_or(0));
+                return Err(format!(
+                    "has weights of {bits} bits of type {kind}, expected int of 4 or 8"
+                ));
+            }
+        };
+        let group = match (weights["strategy"].as_str(), weights["group_size"].as_u64()) {
+            (Some("channel"), _) => None,
+            (Some("group"), Some(size)) if size > 0 && size.is_multiple_of(BLOCK as u64) => {
+                Some(usize::try_from(size).map_err(|_| "has groups beyond memory")?)
+            }
+            (strategy, size) => {
+                return Err(format!(
+                    "has weights by {} of {}, expected channel, or group of a multiple of {BLOCK}",
+                    strategy.unwrap_or("none"),
+                    size.unwrap_or(0)
+                ));
+            }
+        };
+        let symmetric = weights["symmetric"].as_bool().unwrap_or(true);
+        Ok(Self { method: Method::Packed, bits, group, symmetric })
+    }
 }
 
 /// Loads a module by its codes: as blocks if `blocks` allows it, else as floats. The error names
@@ -119,13 +202,24 @@ pub(super) fn loaded(
     codes: &Source,
     blocks: bool,
 ) -> Result<Option<Loaded>, String> {
-    let Some(module) = codes.name.strip_suffix(CODES) else { return Ok(None) };
+    let Some(module) = module_of(&codes.name) else { return Ok(None) };
     let format = Format::read(config)?;
     let part = |end: &str| sources.get(&format!("{module}{end}"));
-    let zeros = part(".qzeros").ok_or("lacks its qzeros")?;
-    let scales = part(".scales").ok_or("lacks its scales")?;
-    let matrix = Matrix::new(format, codes, zeros, scales)?;
-    if let Some(order) = part(".g_idx") {
+    let matrix = match format.method {
+        Method::Packed => {
+            let scales = part(".weight_scale").ok_or("lacks its weight_scale")?;
+            let zeros = part(".weight_zero_point");
+            if !format.symmetric && zeros.is_none() {
+                return Err("lacks its weight_zero_point".to_owned());
+            }
+            Matrix::compressed(format, codes, zeros, scales)?
+        }
+        Method::Awq | Method::Gptq { .. } => {
+            let zeros = part(".qzeros").ok_or("lacks its qzeros")?;
+            Matrix::new(format, codes, zeros, part(".scales").ok_or("lacks its scales")?)?
+        }
+    };
+    if let Some(order) = part(".g_idx").or_else(|| part(".weight_g_idx")) {
         matrix.check_order(order)?;
     } else if config_flag(config, "desc_act")? {
         return Err("is GPTQ with reordered inputs (desc_act), expected groups in order".into());
@@ -149,6 +243,7 @@ struct Matrix<'a> {
     outputs: usize,
     group: usize,
     codes: &'a [[u8; 4]],
+    /// Empty if all are the middle code.
     zeros: &'a [[u8; 4]],
     /// `[groups, outputs]`.
     scales: Vec<f32>,
@@ -185,7 +280,9 @@ impl<'a> Matrix<'a> {
         };
         let inputs = match format.method {
             Method::Awq => (columns.checked_mul(each) == Some(outputs)).then_some(rows),
-            Method::Gptq { .. } => rows.checked_mul(each).filter(|_| columns == outputs),
+            Method::Gptq { .. } | Method::Packed => {
+                rows.checked_mul(each).filter(|_| columns == outputs)
+            }
         };
         let inputs = inputs.filter(|inputs| *inputs > 0 && outputs > 0).ok_or_else(fault)?;
         let group = format.group.unwrap_or(inputs);
@@ -204,6 +301,59 @@ impl<'a> Matrix<'a> {
             .map_err(|error| error.to_string())?;
         let (codes, zeros) = (codes.bytes.as_chunks().0, zeros.bytes.as_chunks().0);
         Ok(Self { format, inputs, outputs, group, codes, zeros, scales: values })
+    }
+
+    /// The codes of a module of compressed-tensors.
+    fn compressed(
+        format: Format,
+        codes: &'a Source,
+        zeros: Option<&'a Source>,
+        scales: &Source,
+    ) -> Result<Self, String> {
+        let each = 32 / format.bits;
+        let fault = || {
+            format!(
+                "has codes {:?}, zeros {:?} and scales {:?}, which do not fit {} bits in groups of {}",
+                codes.shape,
+                zeros.map(|zeros| &zeros.shape),
+                scales.shape,
+                format.bits,
+                format.group.map_or("all inputs".to_owned(), |group| group.to_string()),
+            )
+        };
+        let is_words = |source: &Source| matches!(source.stored, Stored::I32 | Stored::U32);
+        if !is_words(codes) || zeros.is_some_and(|zeros| !is_words(zeros)) {
+            return Err(format!(
+                "has codes of {:?}, expected codes and zeros of I32",
+                codes.stored
+            ));
+        }
+        let (&[outputs, words], &[of_scales, groups]) = (&*codes.shape, &*scales.shape) else {
+            return Err(fault());
+        };
+        let inputs = words.checked_mul(each).filter(|&inputs| inputs > 0).ok_or_else(fault)?;
+        let group = format.group.unwrap_or(inputs);
+        let of_zeros = zeros.is_none_or(|zeros| zeros.shape == [outputs / each, groups]);
+        if !inputs.is_multiple_of(BLOCK)
+            || inputs.div_ceil(group) != groups
+            || outputs != of_scales
+            || !of_zeros
+            || (zeros.is_some() && !outputs.is_multiple_of(each))
+        {
+            return Err(fault());
+        }
+        let dtype = scales.stored.dtype().ok_or_else(|| {
+            format!("has scales of type {:?}, expected F16, BF16 or F32", scales.stored)
+        })?;
+        let mut values = vec![0.0; outputs * groups];
+        pelton_quant::decode(dtype, &scales.bytes, &mut values)
+            .map_err(|error| error.to_string())?;
+        let by_group =
+            (0..groups).flat_map(|g| (0..outputs).map(move |output| output * groups + g));
+        let scales = by_group.map(|at| values[at]).collect();
+        let codes = codes.bytes.as_chunks().0;
+        let zeros = zeros.map_or(&[][..], |zeros| zeros.bytes.as_chunks().0);
+        Ok(Self { format, inputs, outputs, group, codes, zeros, scales })
     }
 
     /// Refuses inputs whose groups are not runs of inputs.
@@ -232,17 +382,24 @@ impl<'a> Matrix<'a> {
         let place = output % each;
         let index = match self.format.method {
             Method::Awq => AWQ_ORDER.iter().position(|&at| at == place).unwrap_or(0),
-            Method::Gptq { .. } => place,
+            Method::Gptq { .. } | Method::Packed => place,
         };
         (output / each, index)
     }
 
     fn zero(&self, group: usize, output: usize) -> i32 {
+        if self.zeros.is_empty() {
+            return 1 << (self.format.bits - 1);
+        }
         let (word, index) = self.of_output(output);
+        if self.format.method == Method::Packed {
+            let groups = self.inputs.div_ceil(self.group);
+            return self.field(self.zeros, word * groups + group, index);
+        }
         let row = self.outputs * self.format.bits / 32;
         let stored = self.field(self.zeros, group * row + word, index);
         match self.format.method {
-            Method::Awq => stored,
+            Method::Awq | Method::Packed => stored,
             // a zero of 0 is stored as the greatest code
             Method::Gptq { add } => (stored + add) & ((1 << self.format.bits) - 1),
         }
@@ -257,6 +414,10 @@ impl<'a> Matrix<'a> {
             }
             Method::Gptq { .. } => {
                 self.field(self.codes, input / each * self.outputs + output, input % each)
+            }
+            Method::Packed => {
+                let row = self.inputs / each;
+                self.field(self.codes, output * row + input / each, input % each)
             }
         }
     }
