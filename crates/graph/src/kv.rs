@@ -49,7 +49,7 @@ pub enum KvElement {
 pub struct KvBlock {
     /// Bits of a code: 4, 5 or 8. Codes of 8 bits have signs.
     pub bits: u32,
-    /// What is subtracted from a code.
+    /// The number that is subtracted from a code.
     pub offset: i8,
     /// Whether a block has a minimum `m` next to its scale.
     pub has_min: bool,

@@ -150,9 +150,9 @@ impl BlockIq4Xs {
 /// The candidates of scales.
 const ENDS: Ends = Ends { level: -127.0, opposite: 113.0, step: 1.0, reach: 7 };
 
-/// The parts of a block of IQ4_NL without a search: codes by the scale that maps the value of the
-/// largest magnitude to the level −127, then the scale of the least squares, weighted by squares,
-/// of these codes.
+/// The parts of a block of IQ4_NL without a search. The codes are by the scale that maps the value
+/// of the largest magnitude to the level −127. The scale is that of the least squares of these
+/// codes, weighted by the squares of the values.
 #[inline(always)]
 pub(crate) fn plain(values: &[f32; 32]) -> Parts {
     let largest = extreme(values);

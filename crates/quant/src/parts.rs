@@ -4,8 +4,8 @@
 use crate::dtype::DType;
 use crate::{iq4, q4, q5};
 
-/// A block of 32 elements. Element `i` is `d * (codes[i] - offset) + m` with the offset of the type,
-/// or `d * IQ4_NL_LEVELS[codes[i]]`.
+/// A block of 32 elements. Element `i` is `d * (codes[i] - offset) + m` with the offset of the
+/// type, or `d * IQ4_NL_LEVELS[codes[i]]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parts {
     /// The scale, which a block stores in f16.

@@ -154,8 +154,9 @@ fn zeros_of_the_second_format() {
     assert!(groups.iter().filter(|group| group[0] > 0.0).count() > groups.len() / 2);
 }
 
-/// The directory of GPTQ as compressed-tensors packs it (`compressors/quantized_compressors/pack_quantized.py`
-/// of PyPI compressed-tensors 0.12.2): codes along inputs, zeros along outputs, scales by outputs.
+/// The directory of GPTQ as compressed-tensors packs it
+/// (`compressors/quantized_compressors/pack_quantized.py` of PyPI compressed-tensors 0.12.2): codes
+/// along inputs, zeros along outputs, scales by outputs.
 fn compressed(change: impl FnOnce(&mut Json)) -> TempDir {
     let nibble = |words: &[u8], at: usize| words[at / 2] >> (at % 2 * 4) & 15;
     changed_tensors("llama-gptq", |config, tensors| {

@@ -69,7 +69,7 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// What the scale of a block multiplies for a code of 4 or 5 bits.
+/// The level of a code of 4 or 5 bits, which the scale of its block multiplies.
 #[inline(always)]
 pub(crate) fn level(block: KvBlock, code: u8) -> i8 {
     if !block.uneven {
@@ -84,7 +84,8 @@ pub(crate) fn level(block: KvBlock, code: u8) -> i8 {
     level
 }
 
-/// Writes the elements `x` of the position `offset`. `place` is the index of a code of the position.
+/// Writes the elements `x` of the position `offset`. `place` is the index of a code of the
+/// position.
 pub(crate) fn write(
     kv: KvElement,
     block: KvBlock,

@@ -38,8 +38,8 @@ impl Stored<'_> {
         }
     }
 
-    /// Element `d` of the position `offset` of the page. `place` is the index of an element, or of a
-    /// code, of the position.
+    /// Element `d` of the position `offset` of the page. `place` is the index of an element, or of
+    /// a code, of the position.
     fn get(self, d: usize, offset: usize, place: impl Fn(usize) -> usize) -> f32 {
         match self {
             Self::F16(elements) => elements[place(d)].to_f32(),
@@ -295,7 +295,7 @@ mod tests {
         }
     }
 
-    /// What is read back is what `pelton-quant` decodes from the block of the same elements.
+    /// Keys and values are read back as `pelton-quant` decodes the block of the same elements.
     #[test]
     fn blocks_are_those_of_weights() {
         let mut random = pelton_testing::Random::new(3);

@@ -24,9 +24,9 @@ fn logits_of_transformers() {
 }
 
 /// The change that types of keys and values make to the predictions of a trained model: the mean
-/// Kullback-Leibler divergence from those in f32 on the reference path, in thousandths of a nat. Each
-/// is within bounds on both sides: a type that is not used at all would be below, and a wrong codec
-/// above.
+/// Kullback-Leibler divergence from those in f32 on the reference path, in thousandths of a nat.
+/// Each is within bounds on both sides: a type that is not used at all would be below, and a wrong
+/// codec above.
 #[test]
 fn types_of_keys_and_values() {
     const TEXT: &str = "Once upon a time there was a little fox who lived near the river. Every \

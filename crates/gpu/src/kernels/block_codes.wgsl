@@ -1,6 +1,6 @@
 {# Codes and factors of a block of 32 keys or values in 4 or 5 bits, as ggml rounds them
    (`quantize_row_*_ref`). `side` says which. #}
-// What codes are computed with, and the bits in f16 of the scale and, in the upper half, the minimum.
+// The numbers that codes are computed with, and the bits in f16 of the scale and, in the upper half, the minimum.
 struct Factors_{{ side.of }} {
     inverse: f32,
     least: f32,

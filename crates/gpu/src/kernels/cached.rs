@@ -109,9 +109,9 @@ pub(crate) fn from_cache(kv: KvElement, bytes: &[u8], dim: usize) -> Vec<f32> {
 /// Asserts that a stored block is the block of the elements `x`.
 ///
 /// # Panics
-/// If it is not. Codes of 4 and 5 bits may differ by one where an element is halfway between two, as
-/// a GPU's reciprocal may be off by its last bits; and the scale of uneven levels, a quotient of
-/// sums, by a bit.
+/// If it is not. Codes of 4 and 5 bits may differ by one where an element is halfway between two,
+/// because a GPU's reciprocal may be off by its last bits. The scale of uneven levels is a quotient
+/// of sums, and may differ by a bit.
 pub(crate) fn assert_block(kv: KvElement, got: Block, x: &[f32], what: &str) {
     let expected = Block::of(kv, x);
     let same = |a: f16, b: f16| a == b || (a.is_nan() && b.is_nan());

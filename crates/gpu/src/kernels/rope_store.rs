@@ -139,8 +139,8 @@ impl Caches {
     }
 }
 
-/// The parameters of `cache.wgsl` for keys or values: the name, the names of the types of a unit and
-/// of a word, and the units of a position, with blocks of 8 units.
+/// The parameters of `cache.wgsl` for keys or values: the name, the names of the types of a unit
+/// and of a word, and the units of a position, with blocks of 8 units.
 fn side(kv: KvElement, [of, stored, cell]: [&str; 3], stride: usize) -> Value {
     let block = kv.block();
     let blocks = stride.div_ceil(8);

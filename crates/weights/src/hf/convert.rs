@@ -248,8 +248,8 @@ impl<'a> Converter<'a> {
             && !source.name.ends_with("linear_attn.norm.weight")
     }
 
-    /// A tensor in a type of checkpoints: FP8 is expanded, and the codes of MLX, AWQ, GPTQ and compressed-tensors
-    /// become blocks if `blocks` allows it.
+    /// A tensor in a type of checkpoints: FP8 is expanded, and the codes of MLX, AWQ, GPTQ and
+    /// compressed-tensors become blocks if `blocks` allows it.
     fn loaded(&self, source: &Source, blocks: bool) -> Result<Loaded, Problem> {
         let fault = |fault: String| source.fault(fault);
         let codes = packed::loaded(self.config, &self.sources, source, blocks);

@@ -1,5 +1,5 @@
-//! Linear layers of AWQ, GPTQ and compressed-tensors: integer codes with a zero point and a scale for each group of
-//! inputs. A weight is `scale · (code − zero)`.
+//! Linear layers of AWQ, GPTQ and compressed-tensors: integer codes with a zero point and a scale
+//! for each group of inputs. A weight is `scale · (code − zero)`.
 //!
 //! A module has words `qweight` with the codes, words `qzeros` and floats `scales`
 //! `[groups, outputs]` (github.com/casper-hansen/AutoAWQ, github.com/AutoGPTQ/AutoGPTQ):
@@ -10,10 +10,11 @@
 //!   codes in order, zeros minus 1 unless the format is `gptq_v2`. `g_idx` `[inputs]` has the group
 //!   of each input; other groups than runs of inputs ("act-order") are refused.
 //!
-//! A module of compressed-tensors in its format `pack-quantized` (github.com/vllm-project/compressed-tensors)
-//! has words `weight_packed` `[outputs, inputs · bits / 32]`, `weight_scale` `[outputs, groups]` and
-//! perhaps `weight_zero_point` `[outputs · bits / 32, groups]`. Codes and zeros have signs, and are
-//! stored plus half of their range.
+//! A module of compressed-tensors in its format `pack-quantized`
+//! (github.com/vllm-project/compressed-tensors) has words `weight_packed`
+//! `[outputs, inputs · bits / 32]`, `weight_scale` `[outputs, groups]` and perhaps
+//! `weight_zero_point` `[outputs · bits / 32, groups]`. Codes and zeros have signs, and are stored
+//! plus half of their range.
 //!
 //! Differences `code − zero` of up to 5 bits become Q4_0 or Q5_0 blocks, of 8 bits Q8_0 blocks,
 //! without loss if the scales are exact in f16. All others are expanded to F16, or to F32 where F16
