@@ -9,11 +9,12 @@ use crate::iq2::{BlockIq2S, BlockIq2Xs, BlockIq2Xxs};
 use crate::iq3::{BlockIq3S, BlockIq3Xxs};
 use crate::iq4::{BlockIq4Nl, BlockIq4Xs};
 use crate::k_quants::{BlockQ2K, BlockQ3K, BlockQ4K, BlockQ5K, BlockQ6K};
+use crate::parts::Parts;
 use crate::q4::{BlockQ4_0, BlockQ4_1};
 use crate::q5::{BlockQ5_0, BlockQ5_1};
 use crate::q8::BlockQ8_0;
 use crate::ternary::{BlockTq1_0, BlockTq2_0};
-use crate::{DType, Error, float};
+use crate::{DType, Error, float, iq4, q4, q5};
 
 /// Decodes `bytes` of type `dtype` into all of `out`.
 ///
@@ -314,6 +315,21 @@ fn relative<const LEN: usize>(importance: &[f32; LEN]) -> [f32; LEN] {
 }
 
 const LEAST_IMPORTANCE: f32 = 1e-9;
+
+impl Parts {
+    /// The parts of finite values; `None` if the type has no blocks of codes of 4 or 5 bits.
+    #[inline]
+    pub fn of(dtype: DType, values: &[f32; 32]) -> Option<Self> {
+        Some(match dtype {
+            DType::Q4_0 => q4::symmetric(values),
+            DType::Q4_1 => q4::affine(values),
+            DType::Q5_0 => q5::symmetric(values),
+            DType::Q5_1 => q5::affine(values),
+            DType::IQ4_NL => iq4::plain(values),
+            _ => return None,
+        })
+    }
+}
 
 /// The typed layouts must have the sizes of the formats' blocks and alignment 1.
 const _: () = {
