@@ -108,9 +108,9 @@ impl RowOp {
         Self::elementwise("add", width, context! {})
     }
 
-    /// A gated product of a row `[width]` and a gate `[gates]`, whose elements each hold for as many
-    /// neighbours. Bindings: gate, up, and the
-    /// product if it has a buffer of its own.
+    /// A gated product of a row `[width]` and a gate `[gates]`, whose elements each hold for as
+    /// many neighbours. Bindings: gate, up, and the product if it has a
+    /// buffer of its own.
     pub(crate) fn glu(width: usize, gating: &Gating, gates: usize, to: GluOutput) -> Self {
         let to = match to {
             GluOutput::Gate => "gate",

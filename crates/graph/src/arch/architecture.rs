@@ -126,7 +126,7 @@ pub enum Embed {
     One,
     /// The root of the width of the residual stream.
     SqrtHidden,
-    /// That of a root-mean-square norm.
+    /// The factor of a root-mean-square norm.
     Normed,
 }
 

@@ -1,5 +1,5 @@
-//! DeciLM and Nemotron of Llama 3: layers may lack attention or a network, or have a linear in place of
-//! attention.
+//! DeciLM and Nemotron of Llama 3: layers may lack attention or a network, or have a linear in
+//! place of attention.
 
 use super::architecture::{Architecture, RopeRule};
 

@@ -48,6 +48,7 @@ const SHOWN: &[&str] = &[
     "mamba_expand",
     "mamba_n_heads",
     "mlp_layer_types",
+    "mlp_only_layers",
     "moe_every_n_layers",
     "moe_layer_interval",
     "moe_layer_start_index",

@@ -112,6 +112,11 @@ pub(super) const FAMILIES: &[Family] = &[
             fixed_size("expert_gating_func", 2),
             size("attention.sliding_window", &["sliding_window"]),
             derived("attention.sliding_window_pattern", flint_pattern),
+            check(|config, _| {
+                // the tensors show the layers without experts
+                config.all.disregard(&["decoder_sparse_step", "mlp_only_layers"]);
+                Ok(None)
+            }),
         ],
         blocks: &[
             ATTENTION,
@@ -358,7 +363,7 @@ pub(super) const GRANITE_MOE: &[Key] = &[
     }),
 ];
 
-/// Which layers have a window: by `layer_types`, or all but the first two, every fourth and the last.
+/// The layers with a window: by `layer_types`, or all but the first two, every fourth and the last.
 fn flint_pattern(config: &Config, rope: &Rope) -> Result<Option<Value>, Error> {
     if let Some(pattern) = window_pattern(config, rope)? {
         return Ok(Some(pattern));

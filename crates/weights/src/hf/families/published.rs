@@ -1,5 +1,5 @@
-//! Models whose published code transformers does not have: Qwen 1, Baichuan 1, DeepSeek 1, CodeShell,
-//! openPangu, Maincoder and Jais 1.
+//! Models whose published code transformers does not have: Qwen 1, Baichuan 1, DeepSeek 1,
+//! CodeShell, openPangu, Maincoder, DeciLM and Jais 1.
 
 use super::llama::{LLAMA, ROPE_DIMS, VOCAB};
 use crate::hf::common_keys::{EXPERT_WIDTH, NORMALISED, four_times_hidden, head_dim, whole_heads};
@@ -230,8 +230,8 @@ fn check_jais(config: &Config, _: &Rope) -> Computed {
     Err(config.all.missing(scaled[1], "true"))
 }
 
-/// What a layer of DeciLM has: 0 for a part that it lacks, and no key-value heads for a linear in
-/// place of attention.
+/// The sizes of a layer of DeciLM: 0 for a part that it lacks, and no key-value heads for a linear
+/// in place of attention.
 struct DeciLayer {
     heads: usize,
     kv_heads: usize,
