@@ -142,6 +142,7 @@ mod tests {
                 "device" => "cpu",
                 "threads" => "7",
                 "quantize" => "q8_0",
+                "kv" => "q8_0/q4_0",
                 "kv-memory" => "1G",
                 "host-experts" | "n-cpu-moe" => "5",
                 "host-ffn" => "auto",

@@ -153,7 +153,7 @@ fn main() {
         }
         // more keys and values than caches hold
         let seconds = Subject::new(threads, 64, kv).seconds(DEPTH, 1);
-        let bytes = kv.bytes(2 * KV_HEADS * HEAD_DIM * (DEPTH + 1)) as f64;
+        let bytes = kv.keys.bytes(2 * KV_HEADS * HEAD_DIM * (DEPTH + 1)) as f64;
         println!(
             "{kv} decode at depth {DEPTH}: {:.0} µs a layer, {:.1} GB/s",
             seconds * 1e6,

@@ -34,6 +34,7 @@ const INCIDENTAL: &[&str] = &[
 /// Architectures whose converter reorders the rows of queries and keys for rotary embedding.
 const PERMUTED: &[&str] = &[
     "llama",
+    "llama-embed",
     "mistral3",
     "smollm3",
     "granite",
@@ -47,6 +48,12 @@ const PERMUTED: &[&str] = &[
     "arcee",
     "bailingmoe",
     "xverse",
+    "baichuan",
+    "deci",
+    "deepseek",
+    "hyperclovax",
+    "muse-glimmer",
+    "olmo",
 ];
 
 /// Rows of heads whose two halves are interleaved, as the converter writes them.
@@ -76,9 +83,6 @@ const INTENDED: &[(&str, &str)] = &[
     // The converter writes 2048 whatever the configuration says.
     ("falcon-7b", "falcon.context_length is U32(256), expected U32(2048)"),
     ("falcon-40b", "falcon.context_length is U32(256), expected U32(2048)"),
-    // These files lack the suffix; one name is enough here.
-    ("hy-v3", "lacks blk.1.exp_probs_b [5]"),
-    ("hy-v3", "has blk.1.exp_probs_b.bias [5] in addition"),
     // The converter extends the context of models with a stretched base to 262,144 positions.
     ("hunyuan-dense", "hunyuan-dense.context_length is U32(32768), expected U32(262144)"),
     ("hunyuan-dense", "lacks the key hunyuan-dense.rope.scaling.type = String(b\"none\")"),
@@ -118,6 +122,74 @@ const INTENDED: &[(&str, &str)] = &[
     ("granite-dense-hybrid", "lacks the key granite.ssm.group_count = U32(1)"),
     ("granite-dense-hybrid", "lacks the key granite.ssm.inner_size = U32(48)"),
     ("granite-dense-hybrid", "lacks the key granite.ssm.time_step_rank = U32(6)"),
+    // The length of heads follows from their number.
+    ("afmoe", "lacks the key afmoe.rope.dimension_count = U32(16)"),
+    // The converter writes factors of 1 for norms that have none.
+    ("muse-glimmer", "lacks blk.0.attn_q_norm.weight [16]"),
+    ("muse-glimmer", "lacks blk.0.attn_k_norm.weight [16]"),
+    ("muse-glimmer", "lacks blk.1.attn_q_norm.weight [16]"),
+    ("muse-glimmer", "lacks blk.1.attn_k_norm.weight [16]"),
+    // Factors of activations are tensors, as directories have them; the converter writes keys.
+    ("apertus", "has blk.0.ffn_act.alpha_n.weight [1] in addition"),
+    ("apertus", "has blk.0.ffn_act.alpha_p.weight [1] in addition"),
+    ("apertus", "has blk.0.ffn_act.beta.weight [1] in addition"),
+    ("apertus", "has blk.0.ffn_act.eps.weight [1] in addition"),
+    ("apertus", "has blk.1.ffn_act.alpha_n.weight [1] in addition"),
+    ("apertus", "has blk.1.ffn_act.alpha_p.weight [1] in addition"),
+    ("apertus", "has blk.1.ffn_act.beta.weight [1] in addition"),
+    ("apertus", "has blk.1.ffn_act.eps.weight [1] in addition"),
+    (
+        "apertus",
+        "lacks the key xielu.alpha_n = Array(Array { item_type: F32, len: 2, bytes: b\"\\0\\0\\x87\\xbf\\0\\0\\x8f\\xbf\" })",
+    ),
+    (
+        "apertus",
+        "lacks the key xielu.alpha_p = Array(Array { item_type: F32, len: 2, bytes: b\"\\0\\0\\xc5\\xbd\\0\\0\\x8b\\xbc\" })",
+    ),
+    (
+        "apertus",
+        "lacks the key xielu.beta = Array(Array { item_type: F32, len: 2, bytes: b\"\\0\\0\\0?\\0\\0\\0?\" })",
+    ),
+    (
+        "apertus",
+        "lacks the key xielu.eps = Array(Array { item_type: F32, len: 2, bytes: b\"\\0\\0\\x86\\xb5\\0\\0\\x86\\xb5\" })",
+    ),
+    // Latent attention is absorbed; the converter keeps one matrix of keys and values.
+    ("minicpm3", "lacks blk.0.attn_kv_b.weight [20, 72]"),
+    ("minicpm3", "lacks blk.1.attn_kv_b.weight [20, 72]"),
+    ("minicpm3", "has blk.0.attn_k_b.weight [16, 20, 3] in addition"),
+    ("minicpm3", "has blk.0.attn_v_b.weight [20, 8, 3] in addition"),
+    ("minicpm3", "has blk.1.attn_k_b.weight [16, 20, 3] in addition"),
+    ("minicpm3", "has blk.1.attn_v_b.weight [20, 8, 3] in addition"),
+    ("minicpm3", "minicpm3.attention.head_count_kv is U32(1), expected U32(3)"),
+    ("minicpm3", "minicpm3.attention.key_length is U32(8), expected U32(24)"),
+    // A key that no program reads.
+    ("baichuan", "lacks the key baichuan.tensor_data_layout = String(b\"Meta AI original pth\")"),
+    (
+        "baichuan-13b",
+        "lacks the key baichuan.tensor_data_layout = String(b\"Meta AI original pth\")",
+    ),
+    // Values that are defaults.
+    ("deepseek", "lacks the key deepseek.rope.scaling.type = String(b\"none\")"),
+    ("deepseek", "lacks the key deepseek.expert_weights_scale = F32(1.0)"),
+    ("codeshell", "lacks the key codeshell.rope.scaling.type = String(b\"linear\")"),
+    ("codeshell", "lacks the key codeshell.rope.scaling.factor = F32(1.0)"),
+    // The length of heads follows from their number.
+    ("pangu-embedded", "lacks the key pangu-embedded.attention.key_length = U32(8)"),
+    ("pangu-embedded", "lacks the key pangu-embedded.attention.value_length = U32(8)"),
+    // The converter multiplies the tables by factors, which are keys here.
+    ("jais", "output.weight has other values"),
+    ("jais", "token_embd.weight has other values"),
+    // As MiniCPM 3.
+    ("plm", "lacks blk.0.attn_kv_b.weight [20, 84]"),
+    ("plm", "lacks blk.1.attn_kv_b.weight [20, 84]"),
+    ("plm", "has blk.0.attn_k_b.weight [16, 20, 3] in addition"),
+    ("plm", "has blk.0.attn_v_b.weight [20, 12, 3] in addition"),
+    ("plm", "has blk.1.attn_k_b.weight [16, 20, 3] in addition"),
+    ("plm", "has blk.1.attn_v_b.weight [20, 12, 3] in addition"),
+    ("plm", "plm.attention.head_count_kv is U32(1), expected U32(3)"),
+    ("plm", "lacks the key plm.attention.key_length = U32(24)"),
+    ("plm", "lacks the key plm.attention.value_length = U32(12)"),
 ];
 
 fn heads(model: &Checkpoint, key: &str) -> Option<usize> {

@@ -80,7 +80,6 @@ fn wrong_words_name_the_right_ones() {
         (&["run", "x", "--temprature", "1"][..], "--temperature is similar"),
         (&["run", "x", "-cnv"], "`pelton chat MODEL`"),
         (&["run", "-hff", "x.gguf"], "-hf OWNER/NAME"),
-        (&["run", "x", "-ctk", "f16", "-ctv", "q8_0"], "--kv TYPE"),
         (&["run", "x", "-ngl", "many"], "0 for the CPU"),
         (&["run", "- an item"], "-p gives a prompt that begins with -"),
         (&["search", "qwen3"], "https://huggingface.co/models"),
@@ -110,7 +109,7 @@ fn options_are_named_as_typed() {
         assert!(!said.contains("--kv") && !said.contains("--device"), "{words:?}: {said}");
     }
     let said = refused(&["run", "-ctk", "f17", "built-in", "x"], 2);
-    assert!(said.contains("-ctk is \"f17\", expected one of f16, f32, q8_0"), "{said}");
+    assert!(said.contains("-ctk is \"f17\", expected one of f16, f32, bf16, q8_0"), "{said}");
     let said = refused(&["run", "built-in", "x", "--top-p", "2", "--repeat-last-n", "many"], 2);
     assert!(said.contains("top_p is 2") || said.contains("(here --repeat-last-n)"), "{said}");
 }

@@ -138,7 +138,11 @@ pub(crate) fn render(name: &str, parameters: Value) -> Result<KernelSource, Erro
 
 /// An f32 literal of WGSL.
 pub(crate) fn float(value: f32) -> String {
-    format!("{value:?}f")
+    // the shortest digits of the greatest number are above it
+    match value.abs() == f32::MAX {
+        true => format!("{:?}f", f64::from(value)),
+        false => format!("{value:?}f"),
+    }
 }
 
 /// The parameters of `gating.wgsl`.

@@ -96,11 +96,13 @@ fn feed_forwards_of_families() {
             assert!(fused.steps[part.steps.clone()].iter().all(|of| of.layer == layer), "{name}");
         }
     }
-    // attention and feed-forward in parallel, or values of all layers
+    // attention and feed-forward in parallel, values of all layers, or layers of one branch
     let expected = [
         "phi2",
         "gpt-neox",
         "gptj",
+        "nemotron-h",
+        "nemotron-h-moe",
         "falcon-7b",
         "falcon-40b",
         "stablelm-parallel",

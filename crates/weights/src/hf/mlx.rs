@@ -33,6 +33,9 @@ struct Format {
     mode: Mode,
 }
 
+/// The bits of a code and the length of a group; `None` for any.
+type Sizes = Option<(usize, usize)>;
+
 /// The meaning of codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
@@ -47,8 +50,8 @@ enum Mode {
 }
 
 impl Mode {
-    /// The modes by their names, with their bits and group; any of an affine map.
-    const ALL: [(&str, Self, Option<(usize, usize)>); 4] = [
+    /// The modes by their names.
+    const ALL: [(&str, Self, Sizes); 4] = [
         ("affine", Self::Affine, None),
         ("mxfp4", Self::Mxfp4, Some((4, BLOCK))),
         ("nvfp4", Self::Nvfp4, Some((4, 16))),

@@ -255,6 +255,7 @@ mod tests {
                 LoadKind::Text(..) | LoadKind::List(..) => match name {
                     "lora" => ("a.gguf=0.5", "a=b"),
                     "quantize" => ("q4_k_m", "q9"),
+                    "kv" => ("q8_0/q4_0", "f17"),
                     "kv_memory" => ("50%", "101%"),
                     "kv_share" | "effort" => ("0.5", "0"),
                     "host_experts" | "host_ffn" => ("auto", "all"),

@@ -40,6 +40,7 @@ const SHOWN: &[&str] = &[
     "bos_token_id",
     "classifier_bias",
     "classifier_dropout",
+    "decoder_sparse_step",
     "eos_token_id",
     "first_k_dense_replace",
     "head_dim",
