@@ -244,7 +244,7 @@ fn compressed_tensors() {
     let found = Checkpoint::open(compressed(|_| ()).path()).unwrap();
     let mut matrices = 0;
     for tensor in expected.tensors() {
-        let other = found.tensor(&tensor.name).unwrap();
+        let other = found.tensor(tensor.name).unwrap();
         assert_eq!((other.dtype, &other.shape), (tensor.dtype, &tensor.shape), "{}", tensor.name);
         assert_eq!(other.decode(), tensor.decode(), "{}", tensor.name);
         matrices += usize::from(tensor.shape.len() == 2);
