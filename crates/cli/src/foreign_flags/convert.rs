@@ -147,38 +147,6 @@ pub(super) fn kv(value: &str, own: &'static str) -> Became {
     }
 }
 
-/// The type of keys alone: a word that [`kv_after`] completes.
-pub(super) fn kv_keys(value: &str, own: &'static str) -> Became {
-    side(kv(value, own), |word| format!("{word}/"))
-}
-
-/// The type of values alone.
-pub(super) fn kv_values(value: &str, own: &'static str) -> Became {
-    side(kv(value, own), |word| word.replace('=', "=/"))
-}
-
-fn side(became: Became, of: impl Fn(&String) -> String) -> Became {
-    match became {
-        Words(words) => Words(words.iter().map(of).collect()),
-        other => other,
-    }
-}
-
-/// A word for the types of keys and values, of which one may be missing, after an earlier one.
-pub(super) fn kv_after(before: &str, word: &str) -> String {
-    let sides = |word: &str| {
-        let types = word.rsplit('=').next().unwrap_or(word).to_owned();
-        types.split_once('/').map_or((types.clone(), types.clone()), |(k, v)| (k.into(), v.into()))
-    };
-    let ((keys, values), (new_keys, new_values)) = (sides(before), sides(word));
-    let keys = if new_keys.is_empty() { keys } else { new_keys };
-    let values = if new_values.is_empty() { values } else { new_values };
-    match keys == values {
-        true => format!("--kv={keys}"),
-        false => format!("--kv={keys}/{values}"),
-    }
-}
-
 /// The type of keys and values as vLLM names it.
 pub(super) fn kv_of_vllm(value: &str, own: &'static str) -> Became {
     match value {

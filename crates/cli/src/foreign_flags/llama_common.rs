@@ -3,7 +3,7 @@
 use super::{
     convert, rotations,
     table::{
-        Fate, Peer, Row,
+        Fate, KV_KEYS, KV_VALUES, Peer, Row,
         Takes::{Nothing, Switch, Two, Value},
         by, flag, is, noted, noted_flag, refused, refused_flag,
     },
@@ -79,8 +79,8 @@ pub(super) const ROWS: &[Row] = &[
     noted_flag("--repack", ITSELF),
     flag("-nr --no-repack", "--no-repack"),
     noted_flag("--no-host", ITSELF).env("LLAMA_ARG_NO_HOST"),
-    by("-ctk --cache-type-k", convert::kv_keys, "--kv").env("LLAMA_ARG_CACHE_TYPE_K"),
-    by("-ctv --cache-type-v", convert::kv_values, "--kv").env("LLAMA_ARG_CACHE_TYPE_V"),
+    by("-ctk --cache-type-k", convert::kv, KV_KEYS).env("LLAMA_ARG_CACHE_TYPE_K"),
+    by("-ctv --cache-type-v", convert::kv, KV_VALUES).env("LLAMA_ARG_CACHE_TYPE_V"),
     noted("-dt --defrag-thold", "pages need no defragmentation").env("LLAMA_ARG_DEFRAG_THOLD"),
     refused("--rpc", "a model runs on the devices of one machine: --device gpu:0,gpu:1")
         .env("LLAMA_ARG_RPC"),

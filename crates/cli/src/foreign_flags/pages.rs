@@ -2,7 +2,7 @@
 
 use super::{
     programs::PEERS,
-    table::{Fate, Peer, Row},
+    table::{Fate, KV_KEYS, KV_VALUES, Peer, Row},
 };
 
 /// A page: its file, its title, its introduction, and the programs.
@@ -48,6 +48,8 @@ fn line(row: &Row) -> String {
         false => row.spellings().map(code).collect::<Vec<_>>().join(", "),
     };
     let becomes = match row.fate {
+        Fate::By(_, KV_KEYS) => "`--kv KEYS/VALUES`, the type of keys".to_owned(),
+        Fate::By(_, KV_VALUES) => "`--kv KEYS/VALUES`, the type of values".to_owned(),
         Fate::Is(own) if row.has(own) => "the same".to_owned(),
         Fate::Is(own) | Fate::Flag(own) => code(own),
         Fate::By(_, "") => "as its value says".to_owned(),

@@ -5,6 +5,9 @@ use super::convert::Convert;
 /// A word that stands for a part of `--clip-timestamps`.
 pub(super) const OFFSET: &str = "--clip-timestamps-offset";
 pub(super) const DURATION: &str = "--clip-timestamps-duration";
+/// Words for the types of keys and of values alone, which become one option.
+pub(super) const KV_KEYS: &str = "--kv-keys";
+pub(super) const KV_VALUES: &str = "--kv-values";
 
 /// The values that follow an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::{
     convert,
     problem::Problem,
     speech::ALL,
-    table::{DURATION, OFFSET},
+    table::{DURATION, KV_KEYS, KV_VALUES, OFFSET},
     walk::{Walk, joined},
 };
 
@@ -29,12 +29,7 @@ pub(super) fn finish(walk: &mut Walk) {
     if walk.models.is_empty() && !walk.arguments.is_empty() && !walk.positionals.is_empty() {
         walk.models.push(walk.positionals.remove(0));
     }
-    // the type that is not given is the default
-    for word in &mut walk.options {
-        if let Some(types) = word.to_str().filter(|word| word.starts_with("--kv=")) {
-            *word = convert::kv_after("--kv=f16", types).into();
-        }
-    }
+    kv_types(walk);
     match walk.command.as_str() {
         "run" => {
             let models = walk.models.drain(..);
@@ -44,6 +39,27 @@ pub(super) fn finish(walk: &mut Walk) {
         "quantize" => quantize_arguments(walk),
         "transcribe" => files(walk),
         _ => {}
+    }
+}
+
+/// The types of keys and of values, of which one that is not given is f16.
+fn kv_types(walk: &mut Walk) {
+    let value_of = |word: &OsString, name: &str| {
+        word.to_str()?.strip_prefix(name)?.strip_prefix('=').map(str::to_owned)
+    };
+    let side = |walk: &Walk, name| walk.options.iter().find_map(|word| value_of(word, name));
+    let is_side =
+        |word: &OsString| [KV_KEYS, KV_VALUES].iter().any(|name| value_of(word, name).is_some());
+    let Some(at) = walk.options.iter().position(is_side) else { return };
+    let [keys, values] =
+        [KV_KEYS, KV_VALUES].map(|name| side(walk, name).unwrap_or_else(|| "f16".to_owned()));
+    let types = if keys == values { keys } else { format!("{keys}/{values}") };
+    walk.options[at] = joined("--kv", types.as_ref());
+    walk.options.retain(|word| !is_side(word));
+    for (name, _) in &mut walk.origins {
+        if [KV_KEYS, KV_VALUES].contains(&name.as_str()) {
+            "--kv".clone_into(name);
+        }
     }
 }
 

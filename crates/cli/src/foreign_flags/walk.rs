@@ -3,11 +3,11 @@
 use std::ffi::{OsStr, OsString};
 
 use super::{
-    convert::{Became, kv_after},
+    convert::Became,
     own::{Own, Value},
     problem::{Problem, unknown},
     programs::{peer_of, row},
-    table::{DURATION, Fate, OFFSET, Row, Takes},
+    table::{DURATION, Fate, KV_KEYS, KV_VALUES, OFFSET, Row, Takes},
 };
 
 /// Words that a switch takes as its value.
@@ -195,19 +195,13 @@ impl Walk {
 
     /// Adds a word for an option of Pelton, once.
     fn push(&mut self, typed: &str, name: &str, word: OsString) {
-        if !self.own.has(name) && ![OFFSET, DURATION].contains(&name) {
+        let own = if [KV_KEYS, KV_VALUES].contains(&name) { "--kv" } else { name };
+        if !self.own.has(own) && ![OFFSET, DURATION].contains(&name) {
             let error = format!("{typed} is no option of `pelton {}`", self.command);
-            let hint = format!("it stands for {name}, which this command has not");
+            let hint = format!("it stands for {own}, which this command has not");
             self.problems.push(Problem { error, hint: Some(hint) });
             return;
         }
-        let earlier = self.options.iter().find(|word| word.to_string_lossy().starts_with("--kv="));
-        let word = match earlier {
-            Some(earlier) if name == "--kv" => {
-                kv_after(&earlier.to_string_lossy(), &word.to_string_lossy()).into()
-            }
-            _ => word,
-        };
         if self.options.contains(&word) {
             return;
         }

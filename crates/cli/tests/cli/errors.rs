@@ -40,6 +40,8 @@ fn wrong_usage_is_exit_code_2() {
         &["run", "a", "--device", "nonsense"],
         &["run", "a", "--kv-memory", "much"],
         &["run", "a", "--kv-memory", "0"],
+        &["run", "a", "--kv", "q8_0/"],
+        &["run", "a", "--kv", "/q8_0"],
         &["bench"],
         &["logits", "built-in", "--ids", "1,x", "-o", "a.npy"],
         &["frobnicate"],
