@@ -4,9 +4,24 @@ use super::row::{Body, Calls, Format, Reasoning, Separator};
 
 const THINK: Option<Reasoning> = Some(Reasoning { open: "<think>", close: "</think>" });
 
+/// The texts before the name and the arguments of an object with these keys.
+const NAME: &str = "{\"name\": \"";
+const ARGUMENTS: &str = "\", \"arguments\": ";
 /// Objects with the keys `name` and `arguments`, in a list.
-const NAME_AND_ARGUMENTS: Body =
-    Body::Array { before: "{\"name\": \"", between: "\", \"arguments\": ", id: 0 };
+const NAME_AND_ARGUMENTS: Body = Body::Array { before: NAME, between: ARGUMENTS, id: 0 };
+
+/// Calls without sections and white space, of which rows say what differs.
+const CALLS: Calls = Calls {
+    sections: &[],
+    section_each: false,
+    margin: "",
+    between: "",
+    open: &[],
+    close: "",
+    padding: "",
+    body: NAME_AND_ARGUMENTS,
+    bare: false,
+};
 
 /// Text without reasoning and tool calls.
 pub(super) const PLAIN: Format =
@@ -19,17 +34,7 @@ pub const FORMATS: &[Format] = &[
         name: "harmony",
         clues: &[&["<|channel|>", "<|message|>"]],
         reasoning: None,
-        calls: Some(Calls {
-            sections: &[],
-            section_each: false,
-            margin: "",
-            between: "",
-            open: &[],
-            close: "<|call|>",
-            padding: "",
-            body: Body::Harmony,
-            bare: false,
-        }),
+        calls: Some(Calls { close: "<|call|>", body: Body::Harmony, ..CALLS }),
         ends: &["<|end|>", "<|return|>", "<|call|>"],
     },
     // Gemma 4: chat template of google/gemma-4-31B-it.
@@ -38,15 +43,10 @@ pub const FORMATS: &[Format] = &[
         clues: &[&["<|tool_call>", "<tool_call|>"]],
         reasoning: Some(Reasoning { open: "<|channel>thought", close: "<channel|>" }),
         calls: Some(Calls {
-            sections: &[],
-            section_each: false,
-            margin: "",
-            between: "",
             open: &["<|tool_call>"],
             close: "<tool_call|>",
-            padding: "",
             body: Body::Gemma,
-            bare: false,
+            ..CALLS
         }),
         ends: &["<turn|>", "<|tool_response>"],
     },
@@ -61,12 +61,10 @@ pub const FORMATS: &[Format] = &[
                 ("<｜DSML｜function_calls>", "</｜DSML｜function_calls>"),
                 ("<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>"),
             ],
-            section_each: false,
             margin: "\n",
             between: "\n",
             open: &["<｜DSML｜invoke name=\""],
             close: "</｜DSML｜invoke>",
-            padding: "",
             body: Body::Elements {
                 name_end: "\">\n",
                 parameter: "<｜DSML｜parameter name=\"",
@@ -76,7 +74,7 @@ pub const FORMATS: &[Format] = &[
                 },
                 value_end: "</｜DSML｜parameter>\n",
             },
-            bare: false,
+            ..CALLS
         }),
         ends: &["<｜end▁of▁sentence｜>"],
     },
@@ -87,12 +85,9 @@ pub const FORMATS: &[Format] = &[
         reasoning: THINK,
         calls: Some(Calls {
             sections: &[("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>")],
-            section_each: false,
-            margin: "",
             between: "\n",
             open: &["<｜tool▁call▁begin｜>"],
             close: "<｜tool▁call▁end｜>",
-            padding: "",
             body: Body::Named {
                 prefix: "function<｜tool▁sep｜>",
                 separator: "\n```json\n",
@@ -100,7 +95,7 @@ pub const FORMATS: &[Format] = &[
                 is_numbered: false,
                 suffix: "\n```",
             },
-            bare: false,
+            ..CALLS
         }),
         ends: &["<｜end▁of▁sentence｜>"],
     },
@@ -111,12 +106,8 @@ pub const FORMATS: &[Format] = &[
         reasoning: THINK,
         calls: Some(Calls {
             sections: &[("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>")],
-            section_each: false,
-            margin: "",
-            between: "",
             open: &["<｜tool▁call▁begin｜>"],
             close: "<｜tool▁call▁end｜>",
-            padding: "",
             body: Body::Named {
                 prefix: "",
                 separator: "<｜tool▁sep｜>",
@@ -124,7 +115,7 @@ pub const FORMATS: &[Format] = &[
                 is_numbered: false,
                 suffix: "",
             },
-            bare: false,
+            ..CALLS
         }),
         ends: &["<｜end▁of▁sentence｜>"],
     },
@@ -135,12 +126,8 @@ pub const FORMATS: &[Format] = &[
         reasoning: THINK,
         calls: Some(Calls {
             sections: &[("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>")],
-            section_each: false,
-            margin: "",
-            between: "",
             open: &["<|tool_call_begin|>"],
             close: "<|tool_call_end|>",
-            padding: "",
             body: Body::Named {
                 prefix: "functions.",
                 separator: "<|tool_call_argument_begin|>",
@@ -148,7 +135,7 @@ pub const FORMATS: &[Format] = &[
                 is_numbered: true,
                 suffix: "",
             },
-            bare: false,
+            ..CALLS
         }),
         ends: &["<|im_end|>"],
     },
@@ -164,14 +151,13 @@ pub const FORMATS: &[Format] = &[
             between: "\n",
             open: &["<function="],
             close: "</function>",
-            padding: "",
             body: Body::Elements {
                 name_end: ">\n",
                 parameter: "<parameter=",
                 parameter_end: Separator::Text(">", ""),
                 value_end: "</parameter>\n",
             },
-            bare: false,
+            ..CALLS
         }),
         ends: &["<seed:eos>"],
     },
@@ -182,19 +168,17 @@ pub const FORMATS: &[Format] = &[
         reasoning: THINK,
         calls: Some(Calls {
             sections: &[("<minimax:tool_call>", "</minimax:tool_call>")],
-            section_each: false,
             margin: "\n",
             between: "\n",
             open: &["<invoke name=\""],
             close: "</invoke>",
-            padding: "",
             body: Body::Elements {
                 name_end: "\">\n",
                 parameter: "<parameter name=\"",
                 parameter_end: Separator::Text("\">", ""),
                 value_end: "</parameter>\n",
             },
-            bare: false,
+            ..CALLS
         }),
         ends: &["[e~["],
     },
@@ -205,15 +189,10 @@ pub const FORMATS: &[Format] = &[
         clues: &[&["<|tool_call_start|>"], &["<|tool_list_start|>"]],
         reasoning: THINK,
         calls: Some(Calls {
-            sections: &[],
-            section_each: false,
-            margin: "",
-            between: "",
             open: &["<|tool_call_start|>"],
             close: "<|tool_call_end|>",
-            padding: "",
             body: Body::Python,
-            bare: false,
+            ..CALLS
         }),
         ends: &["<|im_end|>"],
     },
@@ -223,17 +202,7 @@ pub const FORMATS: &[Format] = &[
         name: "nemotron",
         clues: &[&["<TOOLCALL>"]],
         reasoning: THINK,
-        calls: Some(Calls {
-            sections: &[],
-            section_each: false,
-            margin: "",
-            between: "",
-            open: &["<TOOLCALL>"],
-            close: "</TOOLCALL>",
-            padding: "",
-            body: NAME_AND_ARGUMENTS,
-            bare: false,
-        }),
+        calls: Some(Calls { open: &["<TOOLCALL>"], close: "</TOOLCALL>", ..CALLS }),
         ends: &["<SPECIAL_12>"],
     },
     // Command R7B and A: chat template of CohereForAI/c4ai-command-r7b-12-2024.
@@ -242,19 +211,14 @@ pub const FORMATS: &[Format] = &[
         clues: &[&["<|START_ACTION|>"]],
         reasoning: Some(Reasoning { open: "<|START_THINKING|>", close: "<|END_THINKING|>" }),
         calls: Some(Calls {
-            sections: &[],
-            section_each: false,
-            margin: "",
-            between: "",
             open: &["<|START_ACTION|>"],
             close: "<|END_ACTION|>",
-            padding: "",
             body: Body::Array {
                 before: "{\"tool_call_id\": \"0\", \"tool_name\": \"",
                 between: "\", \"parameters\": ",
                 id: 0,
             },
-            bare: false,
+            ..CALLS
         }),
         ends: &["<|END_OF_TURN_TOKEN|>", "<|START_RESPONSE|>", "<|END_RESPONSE|>"],
     },
@@ -263,17 +227,7 @@ pub const FORMATS: &[Format] = &[
         name: "phi4-mini",
         clues: &[&["<|tool_call|>", "<|/tool_call|>"]],
         reasoning: None,
-        calls: Some(Calls {
-            sections: &[],
-            section_each: false,
-            margin: "",
-            between: "",
-            open: &["<|tool_call|>"],
-            close: "<|/tool_call|>",
-            padding: "",
-            body: NAME_AND_ARGUMENTS,
-            bare: false,
-        }),
+        calls: Some(Calls { open: &["<|tool_call|>"], close: "<|/tool_call|>", ..CALLS }),
         ends: &["<|end|>"],
     },
     // Granite 3: chat template of ibm-granite/granite-3.3-8b-instruct. Granite 4 has Hermes' form.
@@ -281,17 +235,7 @@ pub const FORMATS: &[Format] = &[
         name: "granite",
         clues: &[&["<|tool_call|>", "<|start_of_role|>"]],
         reasoning: THINK,
-        calls: Some(Calls {
-            sections: &[],
-            section_each: false,
-            margin: "",
-            between: "",
-            open: &["<|tool_call|>"],
-            close: "",
-            padding: "",
-            body: NAME_AND_ARGUMENTS,
-            bare: false,
-        }),
+        calls: Some(Calls { open: &["<|tool_call|>"], ..CALLS }),
         ends: &["<|end_of_text|>", "<response>", "</response>"],
     },
     // Qwen3-Coder, Qwen3.5 and later: chat template of Qwen/Qwen3-Coder-30B-A3B-Instruct.
@@ -306,14 +250,13 @@ pub const FORMATS: &[Format] = &[
             between: "\n",
             open: &["<function="],
             close: "</function>",
-            padding: "",
             body: Body::Elements {
                 name_end: ">\n",
                 parameter: "<parameter=",
                 parameter_end: Separator::Text(">\n", ""),
                 value_end: "\n</parameter>\n",
             },
-            bare: false,
+            ..CALLS
         }),
         ends: &["<|im_end|>"],
     },
@@ -323,20 +266,15 @@ pub const FORMATS: &[Format] = &[
         clues: &[&["</arg_key><arg_value>"]],
         reasoning: THINK,
         calls: Some(Calls {
-            sections: &[],
-            section_each: false,
-            margin: "",
-            between: "",
             open: &["<tool_call>"],
             close: "</tool_call>",
-            padding: "",
             body: Body::Elements {
                 name_end: "",
                 parameter: "<arg_key>",
                 parameter_end: Separator::Text("</arg_key>", "<arg_value>"),
                 value_end: "</arg_value>",
             },
-            bare: false,
+            ..CALLS
         }),
         ends: &["<|observation|>", "<|user|>"],
     },
@@ -346,20 +284,16 @@ pub const FORMATS: &[Format] = &[
         clues: &[&["<arg_key>"]],
         reasoning: THINK,
         calls: Some(Calls {
-            sections: &[],
-            section_each: false,
-            margin: "",
             between: "\n",
             open: &["<tool_call>"],
             close: "</tool_call>",
-            padding: "",
             body: Body::Elements {
                 name_end: "\n",
                 parameter: "<arg_key>",
                 parameter_end: Separator::Text("</arg_key>\n", "<arg_value>"),
                 value_end: "</arg_value>\n",
             },
-            bare: false,
+            ..CALLS
         }),
         ends: &["<|observation|>", "<|user|>"],
     },
@@ -369,13 +303,7 @@ pub const FORMATS: &[Format] = &[
         clues: &[&["[TOOL_CALLS]", "[ARGS]"]],
         reasoning: Some(Reasoning { open: "[THINK]", close: "[/THINK]" }),
         calls: Some(Calls {
-            sections: &[],
-            section_each: false,
-            margin: "",
-            between: "",
             open: &["[TOOL_CALLS]"],
-            close: "",
-            padding: "",
             body: Body::Named {
                 prefix: "",
                 separator: "[ARGS]",
@@ -383,7 +311,7 @@ pub const FORMATS: &[Format] = &[
                 is_numbered: false,
                 suffix: "",
             },
-            bare: false,
+            ..CALLS
         }),
         ends: &["</s>"],
     },
@@ -393,15 +321,9 @@ pub const FORMATS: &[Format] = &[
         clues: &[&["[TOOL_CALLS]"]],
         reasoning: Some(Reasoning { open: "[THINK]", close: "[/THINK]" }),
         calls: Some(Calls {
-            sections: &[],
-            section_each: false,
-            margin: "",
-            between: "",
             open: &["[TOOL_CALLS]"],
-            close: "",
-            padding: "",
             body: Body::Array { before: "{\"name\": \"", between: "\", \"arguments\": ", id: 9 },
-            bare: false,
+            ..CALLS
         }),
         ends: &["</s>"],
     },
@@ -411,15 +333,11 @@ pub const FORMATS: &[Format] = &[
         clues: &[&["<|python_start|>"], &["<|header_start|>"]],
         reasoning: None,
         calls: Some(Calls {
-            sections: &[],
-            section_each: false,
-            margin: "",
-            between: "",
             open: &["<|python_start|>"],
             close: "<|python_end|>",
-            padding: "",
             body: Body::Python,
             bare: true,
+            ..CALLS
         }),
         ends: &["<|eot|>", "<|eom|>"],
     },
@@ -429,15 +347,10 @@ pub const FORMATS: &[Format] = &[
         clues: &[&["<|start_header_id|>", "ipython"], &["<|python_tag|>"]],
         reasoning: None,
         calls: Some(Calls {
-            sections: &[],
-            section_each: false,
-            margin: "",
-            between: "",
             open: &["<|python_tag|>"],
-            close: "",
-            padding: "",
             body: Body::Object { arguments: "parameters" },
             bare: true,
+            ..CALLS
         }),
         ends: &["<|eot_id|>", "<|eom_id|>"],
     },
@@ -448,15 +361,12 @@ pub const FORMATS: &[Format] = &[
         clues: &[&["<tool_call>"]],
         reasoning: THINK,
         calls: Some(Calls {
-            sections: &[],
-            section_each: false,
-            margin: "",
             between: "\n",
             open: &["<tool_call>"],
             close: "</tool_call>",
             padding: "\n",
             body: Body::Object { arguments: "arguments" },
-            bare: false,
+            ..CALLS
         }),
         ends: &["<|im_end|>"],
     },
