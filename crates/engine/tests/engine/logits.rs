@@ -56,22 +56,23 @@ fn types_of_keys_and_values() {
     };
     for (kv, bounds) in BOUNDS {
         let got = divergence(&run(kv).0);
+        println!("{kv}: {got:.4}");
         assert!(bounds.contains(&got), "{kv}: {got}");
     }
 }
 
-/// Measured: 0.0009, 0.117, 0.743, 55.9, 71.5 and 237 for the first six.
+/// A third to three times the divergence that docs/memory.md lists.
 const BOUNDS: [(&str, std::ops::Range<f64>); 10] = [
-    ("f16", 1e-5..0.01),
-    ("bf16", 0.03..0.5),
-    ("q8_0", 0.2..2.5),
-    ("q5_1", 15.0..180.0),
-    ("q5_0", 20.0..220.0),
-    ("q4_1", 60.0..700.0),
-    ("q4_0", 60.0..1000.0),
-    ("iq4_nl", 40.0..1000.0),
-    ("q8_0/q4_0", 5.0..800.0),
-    ("q4_0/q8_0", 5.0..900.0),
+    ("f16", 0.0003..0.003),
+    ("bf16", 0.04..0.35),
+    ("q8_0", 0.25..2.2),
+    ("q5_1", 19.0..170.0),
+    ("q5_0", 24.0..210.0),
+    ("q4_1", 80.0..710.0),
+    ("q4_0", 100.0..920.0),
+    ("iq4_nl", 72.0..650.0),
+    ("q8_0/q4_0", 14.0..120.0),
+    ("q4_0/q8_0", 63.0..570.0),
 ];
 
 /// A prompt in chunks gives the logits of one token at a time. KV in f32: products of floats sum in
