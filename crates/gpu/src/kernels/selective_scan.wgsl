@@ -2,9 +2,9 @@
    with the state S [state_dim, head_dim] of its slot:
        S ← a · S + b · (Δ · x)ᵀ,  y = Sᵀc + skip · x
    Its steps Δ and factors a are those of scan_steps.wgsl. The columns of S do not depend on each other.
-   A workgroup computes {{ columns }} columns of a head over all rows of a sequence in the pass, one after
-   the other; {{ lanes }} adjacent threads hold a column in registers, so a row takes one sum over them and
-   no barrier. Operands of the next row are loaded before those of a row are used. The grid is slices of
+   A workgroup computes {{ columns }} columns of a head over all rows of a sequence in the pass, in order.
+   {{ lanes }} adjacent threads hold a column in registers: a row takes one sum over them and no barrier.
+   Operands of the next row are loaded before those of a row are used. The grid is slices of
    columns, heads, sequences. #}
 const HEADS = {{ heads }}u;
 const HEAD_DIM = {{ head_dim }}u;
