@@ -29,6 +29,12 @@ const INTERLEAVED: [&str; 21] = [
     "xverse",
 ];
 
+/// Whether the two halves of a head's rows of queries and keys are interleaved in GGUF files of an
+/// architecture, but not in Hugging Face directories.
+pub fn interleaves_heads(architecture: &str) -> bool {
+    INTERLEAVED.contains(&architecture)
+}
+
 /// The number of heads of a tensor whose rows are interleaved in GGUF files; `None` if its rows are
 /// in one order everywhere.
 pub(crate) fn heads_of(metadata: &Metadata, tensor: &str) -> Result<Option<usize>, Error> {
@@ -38,7 +44,7 @@ pub(crate) fn heads_of(metadata: &Metadata, tensor: &str) -> Result<Option<usize
         let heads = metadata.opt_usize("clip.vision.attention.head_count")?;
         return Ok(heads.filter(|_| has_heads));
     }
-    if !INTERLEAVED.contains(&architecture) {
+    if !interleaves_heads(architecture) {
         return Ok(None);
     }
     let layer = tensor.strip_prefix("blk.").and_then(|name| name.split_once('.'));

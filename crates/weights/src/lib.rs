@@ -43,6 +43,7 @@ pub use bytes::Bytes;
 pub use checkpoint::{Checkpoint, Source, Tensor};
 pub use error::{Error, Problem};
 pub use gguf::{GgufBody, GgufWriter};
+pub use interleaved::interleaves_heads;
 pub use keys::{Keys, MAX_SIZE};
 pub use lora::{Lora, LoraMatrix, LoraTensors};
 pub use map::MappedFiles;

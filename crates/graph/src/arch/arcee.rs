@@ -5,7 +5,7 @@ use crate::Activation;
 
 pub(super) const ARCEE: Architecture = Architecture {
     name: "arcee",
-    rope: RopeRule::PERMUTED,
+    rope: RopeRule::INTERLEAVED,
     ffn: FeedForward::Plain(Activation::ReluSquared),
     ..Architecture::BASE
 };

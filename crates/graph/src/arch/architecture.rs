@@ -157,9 +157,6 @@ pub struct RopeRule {
     pub style: RopeStyle,
     /// The axes of pairs.
     pub axes: RopeAxes,
-    /// Whether converters to GGUF reorder the rows of queries and keys, so that in Hugging Face
-    /// directories pairs are halves.
-    pub permuted: bool,
     /// The layers without rotation.
     pub off: RopeOff,
     /// The base of windowed layers if the file does not have `rope.freq_base_swa`; `None` for that
@@ -237,16 +234,14 @@ impl RopeRule {
     pub const HALVES: Self = Self {
         style: RopeStyle::Halves,
         axes: RopeAxes::One,
-        permuted: false,
         off: RopeOff::Never,
         local_base: None,
         local_scaled: true,
         yarn_truncate: true,
     };
-    /// Adjacent pairs on all layers, in every kind of file.
+    /// Adjacent pairs on all layers. Directories of some architectures have halves instead: see
+    /// [`interleaves_heads`](pelton_weights::interleaves_heads).
     pub const INTERLEAVED: Self = Self { style: RopeStyle::Interleaved, ..Self::HALVES };
-    /// Adjacent pairs on all layers, which converters to GGUF have made of halves.
-    pub const PERMUTED: Self = Self { permuted: true, ..Self::INTERLEAVED };
     /// No rotation.
     pub const NONE: Self = Self { off: RopeOff::Always, ..Self::HALVES };
     /// Pairs in halves; windowed layers have base 10,000 and no context extension.

@@ -4,7 +4,7 @@ use super::architecture::{Alibi, Architecture, RopeOff, RopeRule};
 
 pub(super) const BAICHUAN: Architecture = Architecture {
     name: "baichuan",
-    rope: RopeRule { off: RopeOff::AlwaysAt(40), ..RopeRule::PERMUTED },
+    rope: RopeRule { off: RopeOff::AlwaysAt(40), ..RopeRule::INTERLEAVED },
     alibi: Alibi::FixedAt(8.0, 40),
     ..Architecture::BASE
 };

@@ -4,7 +4,7 @@ use super::architecture::{Architecture, Moe, Presence, QkNorm, RopeRule};
 
 pub(super) const BAILINGMOE: Architecture = Architecture {
     name: "bailingmoe",
-    rope: RopeRule::PERMUTED,
+    rope: RopeRule::INTERLEAVED,
     moe: Some(Moe::SOFTMAX),
     ..Architecture::BASE
 };

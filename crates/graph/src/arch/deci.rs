@@ -6,6 +6,6 @@ use super::architecture::{Architecture, RopeRule};
 pub(super) const DECI: Architecture = Architecture {
     name: "deci",
     sparse_layers: true,
-    rope: RopeRule::PERMUTED,
+    rope: RopeRule::INTERLEAVED,
     ..Architecture::BASE
 };

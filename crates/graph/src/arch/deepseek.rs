@@ -4,7 +4,7 @@ use super::architecture::{Architecture, Moe, RopeRule};
 
 pub(super) const DEEPSEEK: Architecture = Architecture {
     name: "deepseek",
-    rope: RopeRule::PERMUTED,
+    rope: RopeRule::INTERLEAVED,
     moe: Some(Moe::SOFTMAX),
     ..Architecture::BASE
 };

@@ -4,7 +4,7 @@ use super::architecture::{Architecture, LogitScale, Moe, Multipliers, RopeOff, R
 
 pub(super) const GRANITE: Architecture = Architecture {
     name: "granite",
-    rope: RopeRule { off: RopeOff::Key, ..RopeRule::PERMUTED },
+    rope: RopeRule { off: RopeOff::Key, ..RopeRule::INTERLEAVED },
     moe: Some(Moe::SELECTED),
     multipliers: Multipliers::Keys,
     logit_scale: LogitScale::Divide,

@@ -5,7 +5,7 @@ use super::granite::GRANITE;
 
 pub(super) const GRANITE_SWA: Architecture = Architecture {
     name: "granite_swa",
-    rope: RopeRule { off: RopeOff::Pattern, ..RopeRule::PERMUTED },
+    rope: RopeRule { off: RopeOff::Pattern, ..RopeRule::INTERLEAVED },
     window: Window { pattern: Pattern::FirstFull(4), ..Window::ALL },
     ..GRANITE
 };

@@ -6,7 +6,7 @@ use super::granite::GRANITE;
 pub(super) const HYPERCLOVAX: Architecture = Architecture {
     name: "hyperclovax",
     block: Block::SandwichIfPresent,
-    rope: RopeRule { off: RopeOff::Never, ..RopeRule::PERMUTED },
+    rope: RopeRule { off: RopeOff::Never, ..RopeRule::INTERLEAVED },
     moe: None,
     logit_scale: LogitScale::Multiply,
     ..GRANITE

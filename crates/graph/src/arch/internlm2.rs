@@ -3,4 +3,4 @@
 use super::architecture::{Architecture, RopeRule};
 
 pub(super) const INTERNLM2: Architecture =
-    Architecture { name: "internlm2", rope: RopeRule::PERMUTED, ..Architecture::BASE };
+    Architecture { name: "internlm2", rope: RopeRule::INTERLEAVED, ..Architecture::BASE };

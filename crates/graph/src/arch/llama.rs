@@ -4,7 +4,7 @@ use super::architecture::{Architecture, Moe, RopeRule};
 
 pub(super) const LLAMA: Architecture = Architecture {
     name: "llama",
-    rope: RopeRule::PERMUTED,
+    rope: RopeRule::INTERLEAVED,
     moe: Some(Moe::NORMALIZED),
     ..Architecture::BASE
 };

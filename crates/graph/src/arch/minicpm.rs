@@ -5,7 +5,7 @@ use super::granite::GRANITE;
 
 pub(super) const MINICPM: Architecture = Architecture {
     name: "minicpm",
-    rope: RopeRule::PERMUTED,
+    rope: RopeRule::INTERLEAVED,
     multipliers: Multipliers::MiniCpm,
     ..GRANITE
 };

@@ -12,7 +12,7 @@ pub(super) const MUSE_GLIMMER: Architecture = Architecture {
     embed: Embed::Normed,
     qk_norm: QkNorm::HeadOrBare,
     attention_gate: Some(Activation::Sigmoid),
-    rope: RopeRule { off: RopeOff::Full, ..RopeRule::PERMUTED },
+    rope: RopeRule { off: RopeOff::Full, ..RopeRule::INTERLEAVED },
     window: Window::period(4),
     scale: AttentionScale::Key,
     logit_scale: LogitScale::Multiply,

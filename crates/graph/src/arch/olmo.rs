@@ -7,6 +7,6 @@ pub(super) const OLMO: Architecture = Architecture {
     name: "olmo",
     norm: NormKind::Layer,
     bare_norms: true,
-    rope: RopeRule::PERMUTED,
+    rope: RopeRule::INTERLEAVED,
     ..Architecture::BASE
 };

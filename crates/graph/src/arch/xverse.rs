@@ -3,4 +3,4 @@
 use super::architecture::{Architecture, RopeRule};
 
 pub(super) const XVERSE: Architecture =
-    Architecture { name: "xverse", rope: RopeRule::PERMUTED, ..Architecture::BASE };
+    Architecture { name: "xverse", rope: RopeRule::INTERLEAVED, ..Architecture::BASE };

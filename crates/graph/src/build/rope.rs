@@ -1,6 +1,6 @@
 //! Rotary embeddings from keys and tables.
 
-use pelton_weights::{Keys, MAX_SIZE, Source};
+use pelton_weights::{Keys, MAX_SIZE, Source, interleaves_heads};
 
 use super::options::BuildOptions;
 use super::pictures;
@@ -69,10 +69,9 @@ impl<'a> Ropes<'a> {
         let base = self.keys.opt_positive("rope.freq_base")?.unwrap_or(BASE);
         let local_base = self.keys.opt_positive("rope.freq_base_swa")?.or(self.rule.local_base);
         let base = local_base.filter(|_| local).unwrap_or(base);
-        let style = match (self.rule.permuted, tensors.source()) {
-            (true, Source::HuggingFace) => RopeStyle::Halves,
-            _ => self.rule.style,
-        };
+        let is_of_halves =
+            tensors.source() == Source::HuggingFace && interleaves_heads(self.keys.architecture());
+        let style = if is_of_halves { RopeStyle::Halves } else { self.rule.style };
         let dims = self.dims(local, head_dim)?;
         let mut rope = match local && !self.rule.local_scaled {
             true => Rope::new(style, base, dims, Scaling::None, None),

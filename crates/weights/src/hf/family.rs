@@ -18,8 +18,9 @@ pub(super) struct Family {
     pub(super) layers: &'static [&'static str],
     /// Name in GGUF.
     pub(super) architecture: &'static str,
-    /// Keys beyond [`COMMON`](super::common_keys::COMMON), or in place of them.
-    pub(super) keys: &'static [Key],
+    /// Groups of keys beyond [`COMMON`](super::common_keys::COMMON), or in place of them. A later key
+    /// replaces an earlier one of its name.
+    pub(super) keys: &'static [&'static [Key]],
     /// Names outside of blocks.
     pub(super) globals: &'static [&'static [Rule]],
     /// Names within blocks.

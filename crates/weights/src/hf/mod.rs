@@ -79,7 +79,9 @@ pub(crate) fn open(folder: &Path, files: &mut OpenFiles) -> Result<Contents, Err
     }
     out.apply(architecture, COMMON, &config, &rope)?;
     sentence::set_pooling(folder, architecture, &mut out)?;
-    out.apply(architecture, family.keys, &config, &rope)?;
+    for keys in family.keys {
+        out.apply(architecture, keys, &config, &rope)?;
+    }
     let generation = Object::read_if_present(&folder.join("generation_config.json"), CONFIG_BYTES)?;
     if let Some(generation) = &generation {
         sampling::set(generation, &mut out)?;

@@ -18,12 +18,12 @@ const COHERE: Family = Family {
     classes: &["CohereForCausalLM"],
     types: &["cohere"],
     architecture: "command-r",
-    keys: &[
+    keys: &[&[
         // `max_position_embeddings` is the length of a part of the training in published files.
         size("context_length", &["model_max_length", "max_position_embeddings"]),
         number("logit_scale", &["logit_scale"]),
         UNSCALED,
-    ],
+    ]],
     globals: &[ENDS],
     blocks: &[ATTENTION, QK_NORMS, GATED, NORM],
     ..Family::DECODER
@@ -35,21 +35,21 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Cohere2ForCausalLM"],
         types: &["cohere2"],
         architecture: "cohere2",
-        keys: &[
+        keys: &[&[
             number("logit_scale", &["logit_scale"]),
             size("attention.sliding_window", &["sliding_window"]),
             derived("attention.sliding_window_pattern", pattern),
             size("vocab_size", &["vocab_size"]),
             derived("rope.dimension_count", whole_heads),
             UNSCALED,
-        ],
+        ]],
         ..COHERE
     },
     Family {
         classes: &["Cohere2MoeForCausalLM"],
         types: &["cohere2_moe"],
         architecture: "cohere2moe",
-        keys: &[
+        keys: &[&[
             number("logit_scale", &["logit_scale"]),
             size("attention.sliding_window", &["sliding_window"]),
             derived("attention.sliding_window_pattern", moe_pattern),
@@ -64,7 +64,7 @@ pub(super) const FAMILIES: &[Family] = &[
             derived("expert_gating_func", selection),
             NORMALISED,
             check(check_mean),
-        ],
+        ]],
         blocks: &[ATTENTION, GATED, NORM, EXPERTS, SHARED_EXPERT],
         ..COHERE
     },

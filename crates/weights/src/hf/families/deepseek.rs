@@ -59,7 +59,7 @@ const DEEPSEEK: Family = Family {
     ],
     types: &["deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "youtu", "sarvam_mla"],
     architecture: "deepseek2",
-    keys: &[
+    keys: &[&[
         // Absorbed latent attention has one key head.
         fixed_size("attention.head_count_kv", 1),
         derived("leading_dense_block_count", dense_layers),
@@ -86,7 +86,7 @@ const DEEPSEEK: Family = Family {
         MAGNITUDE,
         derived("attention.temperature_scale", temperature),
         check(check_rotated),
-    ],
+    ]],
     globals: &[ENDS],
     blocks: &[ATTENTION, LATENT, PRE_NORMS, GATED, SELECTION_BIAS, EXPERTS, SHARED_EXPERT],
     ..Family::DECODER
@@ -117,7 +117,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["PLMForCausalLM"],
         types: &["plm"],
         architecture: "plm",
-        keys: LATENT_ALONE,
+        keys: &[LATENT_ALONE],
         blocks: &[ATTENTION, LATENT, PRE_NORMS, PLAIN],
         activations: &["relu2"],
         ..DEEPSEEK
@@ -126,21 +126,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["MiniCPM3ForCausalLM"],
         types: &["minicpm3"],
         architecture: "minicpm3",
-        keys: &[
-            LATENT_ALONE[0],
-            LATENT_ALONE[1],
-            LATENT_ALONE[2],
-            LATENT_ALONE[3],
-            LATENT_ALONE[4],
-            LATENT_ALONE[5],
-            LATENT_ALONE[6],
-            LATENT_ALONE[7],
-            LATENT_ALONE[8],
-            LATENT_ALONE[9],
-            MINICPM[0],
-            MINICPM[1],
-            MINICPM[2],
-        ],
+        keys: &[LATENT_ALONE, MINICPM],
         blocks: &[ATTENTION, LATENT, PRE_NORMS, GATED],
         ..DEEPSEEK
     },

@@ -44,7 +44,7 @@ const BERT: Family = Family {
     classes: &["BertModel", "BertForMaskedLM"],
     types: &["bert"],
     architecture: "bert",
-    keys: &[NOT_CAUSAL],
+    keys: &[&[NOT_CAUSAL]],
     globals: &[EMBEDDINGS, &[keep("embeddings.position_embeddings", "position_embd")]],
     blocks: &[BERT_BLOCK],
     prefixes: &["bert.", "roberta.", ""],
@@ -57,7 +57,7 @@ const BERT: Family = Family {
 const ROBERTA: Family = Family {
     classes: &["RobertaModel", "XLMRobertaModel", "CamembertModel", "XLMRobertaForMaskedLM"],
     types: &["roberta", "xlm-roberta", "camembert"],
-    keys: &[NOT_CAUSAL, derived("context_length", context_after_padding)],
+    keys: &[&[NOT_CAUSAL, derived("context_length", context_after_padding)]],
     globals: &[
         EMBEDDINGS,
         &[parts("embeddings.position_embeddings", "position_embd", positions_after_padding)],
@@ -89,7 +89,7 @@ const MODERN: Family = Family {
     classes: &["ModernBertModel", "ModernBertForMaskedLM"],
     types: &["modernbert"],
     architecture: "modern-bert",
-    keys: MODERN_KEYS,
+    keys: &[MODERN_KEYS],
     globals: &[&[
         keep("embeddings.tok_embeddings", "token_embd"),
         keep("embeddings.norm", "token_embd_norm"),
@@ -127,7 +127,7 @@ pub(super) const FAMILIES: &[Family] = &[
     Family {
         classes: &["BertForSequenceClassification"],
         types: &[],
-        keys: &[NOT_CAUSAL, RANK, LABELS],
+        keys: &[&[NOT_CAUSAL, RANK, LABELS]],
         globals: &[
             EMBEDDINGS,
             &[keep("embeddings.position_embeddings", "position_embd")],
@@ -140,7 +140,7 @@ pub(super) const FAMILIES: &[Family] = &[
     Family {
         classes: &["RobertaForSequenceClassification", "XLMRobertaForSequenceClassification"],
         types: &[],
-        keys: &[NOT_CAUSAL, RANK, LABELS, derived("context_length", context_after_padding)],
+        keys: &[&[NOT_CAUSAL, RANK, LABELS, derived("context_length", context_after_padding)]],
         globals: &[
             EMBEDDINGS,
             &[parts("embeddings.position_embeddings", "position_embd", positions_after_padding)],
@@ -153,14 +153,14 @@ pub(super) const FAMILIES: &[Family] = &[
         types: &["nomic_bert"],
         needs: "moe_every_n_layers",
         architecture: "nomic-bert-moe",
-        keys: &[
+        keys: &[&[
             NOT_CAUSAL,
             derived("context_length", nomic_context),
             check(check_nomic),
             size("moe_every_n_layers", &["moe_every_n_layers"]),
             size("expert_used_count", &["moe_top_k"]),
             flag("expert_weights_norm", &["moe_normalize_expert_weights"]).optional(),
-        ],
+        ]],
         globals: &[EMBEDDINGS, &[keep("emb_ln", "token_embd_norm")]],
         blocks: &[NOMIC_BLOCK, NOMIC_EXPERTS],
         block: "encoder.layers.",
@@ -171,7 +171,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["NomicBertModel"],
         types: &["nomic_bert"],
         architecture: "nomic-bert",
-        keys: &[NOT_CAUSAL, derived("context_length", nomic_context), check(check_nomic)],
+        keys: &[&[NOT_CAUSAL, derived("context_length", nomic_context), check(check_nomic)]],
         globals: &[EMBEDDINGS, &[keep("emb_ln", "token_embd_norm")]],
         blocks: &[NOMIC_BLOCK],
         block: "encoder.layers.",
@@ -181,10 +181,10 @@ pub(super) const FAMILIES: &[Family] = &[
     Family {
         classes: &["DistilBertModel", "DistilBertForMaskedLM"],
         types: &["distilbert"],
-        keys: &[
+        keys: &[&[
             NOT_CAUSAL,
             derived("attention.layer_norm_epsilon", |_, _| Ok(Some(1e-12f32.into()))),
-        ],
+        ]],
         blocks: &[&[
             keep("attention.q_lin", "attn_q"),
             keep("attention.k_lin", "attn_k"),
@@ -204,7 +204,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["EuroBertModel", "EuroBertForMaskedLM"],
         types: &["eurobert"],
         architecture: "eurobert",
-        keys: &[
+        keys: &[&[
             NOT_CAUSAL,
             UNSCALED,
             WHOLE_HEADS,
@@ -213,7 +213,7 @@ pub(super) const FAMILIES: &[Family] = &[
                 config.all.disregard(&["classifier_pooling"]);
                 Ok(None)
             }),
-        ],
+        ]],
         globals: &[ENDS],
         blocks: &[ATTENTION, GATED, PRE_NORMS],
         unused: &["lm_head."],
@@ -223,7 +223,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["LlamaBidirectionalModel"],
         types: &["llama_bidirec"],
         architecture: "llama-embed",
-        keys: &[NOT_CAUSAL, VOCAB, ROPE_DIMS],
+        keys: &[&[NOT_CAUSAL, VOCAB, ROPE_DIMS]],
         globals: &[ENDS],
         blocks: &[ATTENTION, GATED, PRE_NORMS],
         ..Family::DECODER

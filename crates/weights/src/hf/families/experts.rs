@@ -1,6 +1,6 @@
 //! Mixtures of experts with plain attention.
 
-use super::granite::{GRANITE, HYBRID, SINKS, SWA};
+use super::granite::{ATTENTION_ALONE, FINETUNED, GRANITE, SINKS, SWA};
 use super::llama::check_every_fourth_without_rope;
 use crate::hf::common_keys::{
     EXPERT_WIDTH, NORMALISED, WINDOW, WINDOWED, half_rope_dims, head_dim, rope_dims, some,
@@ -27,31 +27,38 @@ const QWEN2MOE: Family = Family {
     classes: &["Qwen2MoeForCausalLM"],
     types: &["qwen2_moe"],
     architecture: "qwen2moe",
-    keys: &[
+    keys: &[&[
         EXPERT_WIDTH,
         size("expert_shared_feed_forward_length", &["shared_expert_intermediate_size"]),
         NORMALISED,
         WINDOW,
         WINDOWED,
-    ],
+    ]],
     globals: &[ENDS],
     blocks: &[ATTENTION, PRE_NORMS, EXPERTS, SHARED_EXPERT],
     ..Family::DECODER
 };
+
+/// Keys of the experts of GLM 4.5 and later.
+const GLM_EXPERTS: &[Key] = &[
+    size("expert_count", &["n_routed_experts"]),
+    EXPERT_WIDTH,
+    size("expert_shared_count", &["n_shared_experts"]),
+    fixed_size("expert_gating_func", 2),
+    number("expert_weights_scale", &["routed_scaling_factor"]),
+    NORMALISED,
+];
 
 const GLM4MOE: Family = Family {
     classes: &["Glm4MoeForCausalLM"],
     types: &["glm4_moe"],
     architecture: "glm4moe",
     keys: &[
-        derived("rope.dimension_count", half_rope_dims),
-        size("expert_count", &["n_routed_experts"]),
-        EXPERT_WIDTH,
-        size("expert_shared_count", &["n_shared_experts"]),
-        size("leading_dense_block_count", &["first_k_dense_replace"]),
-        fixed_size("expert_gating_func", 2),
-        number("expert_weights_scale", &["routed_scaling_factor"]),
-        NORMALISED,
+        GLM_EXPERTS,
+        &[
+            derived("rope.dimension_count", half_rope_dims),
+            size("leading_dense_block_count", &["first_k_dense_replace"]),
+        ],
     ],
     blocks: &[
         ATTENTION,
@@ -71,7 +78,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Qwen3MoeForCausalLM"],
         types: &["qwen3_moe"],
         architecture: "qwen3moe",
-        keys: &[EXPERT_WIDTH, NORMALISED, WINDOW, WINDOWED],
+        keys: &[&[EXPERT_WIDTH, NORMALISED, WINDOW, WINDOWED]],
         blocks: &[ATTENTION, QK_NORMS, PRE_NORMS, EXPERTS],
         ..QWEN2MOE
     },
@@ -79,7 +86,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Qwen3VLMoeForConditionalGeneration"],
         types: &["qwen3_vl_moe_text"],
         architecture: "qwen3vlmoe",
-        keys: &[EXPERT_WIDTH, NORMALISED, WINDOW, WINDOWED],
+        keys: &[&[EXPERT_WIDTH, NORMALISED, WINDOW, WINDOWED]],
         blocks: &[
             &[
                 parts("mlp.experts.gate_up_proj", "", qwen3_vl_gate_up),
@@ -97,7 +104,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["FlexOlmoForCausalLM"],
         types: &["flex_olmo"],
         architecture: "flex_olmo",
-        keys: &[NORMALISED],
+        keys: &[&[NORMALISED]],
         blocks: &[ATTENTION, QK_NORMS, POST_NORMS, EXPERTS],
         ..QWEN2MOE
     },
@@ -105,7 +112,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["FlintForCausalLM"],
         types: &["flint"],
         architecture: "flint",
-        keys: &[
+        keys: &[&[
             EXPERT_WIDTH,
             size("expert_shared_feed_forward_length", &["shared_expert_intermediate_size"]),
             NORMALISED,
@@ -117,7 +124,7 @@ pub(super) const FAMILIES: &[Family] = &[
                 config.all.disregard(&["decoder_sparse_step", "mlp_only_layers"]);
                 Ok(None)
             }),
-        ],
+        ]],
         blocks: &[
             ATTENTION,
             QK_NORMS,
@@ -134,7 +141,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["DbrxForCausalLM"],
         types: &["dbrx"],
         architecture: "dbrx",
-        keys: &[
+        keys: &[&[
             derived("attention.layer_norm_epsilon", |_, _| Ok(Some(1e-5f32.into()))),
             derived("attention.head_count_kv", |config, _| {
                 some(dbrx(config, "attn_config")?.required_size(&["kv_n_heads"])?)
@@ -153,7 +160,7 @@ pub(super) const FAMILIES: &[Family] = &[
                 some(dbrx(config, "ffn_config")?.required_size(&["moe_top_k"])?)
             }),
             check(check_dbrx),
-        ],
+        ]],
         globals: &[&[
             keep("wte", "token_embd"),
             keep("norm_f", "output_norm"),
@@ -177,7 +184,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["OlmoeForCausalLM"],
         types: &["olmoe"],
         architecture: "olmoe",
-        keys: &[NORMALISED],
+        keys: &[&[NORMALISED]],
         blocks: &[ATTENTION, QK_NORMS, PRE_NORMS, EXPERTS],
         ..QWEN2MOE
     },
@@ -185,11 +192,11 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["GptOssForCausalLM"],
         types: &["gpt_oss"],
         architecture: "gpt-oss",
-        keys: &[
+        keys: &[&[
             size("attention.sliding_window", &["sliding_window"]),
             derived("attention.sliding_window_pattern", window_pattern),
             size("expert_feed_forward_length", &["intermediate_size"]),
-        ],
+        ]],
         blocks: &[
             ATTENTION,
             PRE_NORMS_BY_PLACE,
@@ -221,14 +228,11 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["SolarOpenForCausalLM"],
         types: &["solar_open"],
         keys: &[
-            derived("rope.dimension_count", rope_dims),
-            GLM4MOE.keys[1],
-            GLM4MOE.keys[2],
-            GLM4MOE.keys[3],
-            fixed_size("leading_dense_block_count", 0),
-            GLM4MOE.keys[5],
-            GLM4MOE.keys[6],
-            GLM4MOE.keys[7],
+            GLM_EXPERTS,
+            &[
+                derived("rope.dimension_count", rope_dims),
+                fixed_size("leading_dense_block_count", 0),
+            ],
         ],
         ..GLM4MOE
     },
@@ -236,7 +240,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["GraniteMoeForCausalLM", "GraniteMoeSharedForCausalLM"],
         types: &["granitemoe", "granitemoeshared"],
         architecture: "granitemoe",
-        keys: GRANITE_MOE,
+        keys: &[GRANITE, &[SHARED_MLP_WIDTH]],
         blocks: &[ATTENTION, PRE_NORMS, GRANITE_EXPERTS],
         ..QWEN2MOE
     },
@@ -244,19 +248,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["GraniteMoeSWAForCausalLM"],
         types: &["granitemoe_swa"],
         architecture: "granite_swa",
-        keys: &[
-            GRANITE_MOE[0],
-            GRANITE_MOE[1],
-            GRANITE_MOE[2],
-            GRANITE_MOE[3],
-            GRANITE_MOE[4],
-            GRANITE_MOE[5],
-            GRANITE_MOE[6],
-            SWA[0],
-            SWA[1],
-            SWA[2],
-            SWA[3],
-        ],
+        keys: &[GRANITE, &[SHARED_MLP_WIDTH], SWA],
         blocks: &[ATTENTION, SINKS, PRE_NORMS, FUSED_EXPERTS],
         ..QWEN2MOE
     },
@@ -265,17 +257,7 @@ pub(super) const FAMILIES: &[Family] = &[
         types: &["granitemoehybrid"],
         needs: "num_local_experts",
         architecture: "granitemoe",
-        keys: &[
-            GRANITE_MOE[0],
-            GRANITE_MOE[1],
-            GRANITE_MOE[2],
-            GRANITE_MOE[3],
-            GRANITE_MOE[4],
-            GRANITE_MOE[5],
-            GRANITE_MOE[6],
-            HYBRID[0],
-            HYBRID[1],
-        ],
+        keys: &[GRANITE, &[SHARED_MLP_WIDTH, ATTENTION_ALONE, FINETUNED]],
         blocks: &[ATTENTION, PRE_NORMS, GRANITE_EXPERTS],
         ..QWEN2MOE
     },
@@ -283,12 +265,12 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["MellumForCausalLM"],
         types: &["mellum"],
         architecture: "mellum",
-        keys: &[
+        keys: &[&[
             EXPERT_WIDTH,
             NORMALISED,
             derived("attention.sliding_window", mellum_window),
             derived("attention.sliding_window_pattern", window_pattern),
-        ],
+        ]],
         blocks: &[ATTENTION, QK_NORMS, PRE_NORMS, GATED, EXPERTS],
         ..QWEN2MOE
     },
@@ -296,7 +278,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Llama4ForCausalLM", "Llama4ForConditionalGeneration"],
         types: &["llama4_text"],
         architecture: "llama4",
-        keys: &[
+        keys: &[&[
             size("vocab_size", &["vocab_size"]),
             derived("rope.dimension_count", head_dim),
             size("interleave_moe_layer_step", &["interleave_moe_layer_step"]),
@@ -307,7 +289,7 @@ pub(super) const FAMILIES: &[Family] = &[
             flag("attention.qk_norm", &["use_qk_norm"]).optional(),
             derived("attention.temperature_scale", temperature),
             size("attention.temperature_length", &["floor_scale"]).optional(),
-        ],
+        ]],
         blocks: &[
             ATTENTION,
             PRE_NORMS,
@@ -348,20 +330,14 @@ const FUSED_EXPERTS: &[Rule] = &[
     keep("shared_mlp.output_linear", "ffn_down_shexp"),
 ];
 
-pub(super) const GRANITE_MOE: &[Key] = &[
-    GRANITE[0],
-    GRANITE[1],
-    GRANITE[2],
-    GRANITE[3],
-    GRANITE[4],
-    GRANITE[5],
+/// The width of the network that all tokens have beside experts.
+pub(super) const SHARED_MLP_WIDTH: Key =
     derived("expert_shared_feed_forward_length", |config, _| {
         match config.all.size(&["shared_intermediate_size"])? {
             None | Some(0) => Ok(None),
             Some(width) => some(width),
         }
-    }),
-];
+    });
 
 /// The layers with a window: by `layer_types`, or all but the first two, every fourth and the last.
 fn flint_pattern(config: &Config, rope: &Rope) -> Result<Option<Value>, Error> {

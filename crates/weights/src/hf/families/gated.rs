@@ -25,7 +25,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["AfmoeForCausalLM"],
         types: &["afmoe"],
         architecture: "afmoe",
-        keys: &[
+        keys: &[&[
             WHOLE_HEADS,
             VOCAB,
             check(check_scaled_embeddings),
@@ -38,7 +38,7 @@ pub(super) const FAMILIES: &[Family] = &[
             number("expert_weights_scale", &["route_scale"]),
             NORMALISED,
             SIGMOID,
-        ],
+        ]],
         blocks: &[
             ATTENTION,
             QK_NORMS,
@@ -61,7 +61,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["MuseGlimmerForConditionalGeneration"],
         types: &["muse_glimmer_text"],
         architecture: "muse-glimmer",
-        keys: &[
+        keys: &[&[
             WHOLE_HEADS,
             VOCAB,
             derived("attention.scale", query_scale),
@@ -71,7 +71,7 @@ pub(super) const FAMILIES: &[Family] = &[
             size("attention.sliding_window", &["sliding_window"]),
             derived("attention.sliding_window_pattern", muse_pattern),
             check(check_thetas),
-        ],
+        ]],
         blocks: &[ATTENTION, GATED, SANDWICH_NORMS, &[keep("self_attn.gate_proj", "attn_gate")]],
         prefixes: &["model.", ""],
         unused: &["vision_adapter.", "vision_projection."],
@@ -82,7 +82,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["LagunaForCausalLM"],
         types: &["laguna"],
         architecture: "laguna",
-        keys: &[
+        keys: &[&[
             VOCAB,
             derived("attention.head_count", laguna_heads),
             derived("attention.gate_per_head", gate_per_head),
@@ -96,7 +96,7 @@ pub(super) const FAMILIES: &[Family] = &[
             number("expert_weights_scale", &["moe_routed_scaling_factor"]),
             NORMALISED,
             SIGMOID,
-        ],
+        ]],
         blocks: &[
             ATTENTION,
             QK_NORMS,
@@ -116,7 +116,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM"],
         types: &["mimo_v2_flash"],
         architecture: "mimo2",
-        keys: &[
+        keys: &[&[
             VOCAB,
             number("attention.layer_norm_rms_epsilon", &["layernorm_epsilon", "rms_norm_eps"]),
             derived("attention.head_count_kv", mimo_kv_heads),
@@ -134,7 +134,7 @@ pub(super) const FAMILIES: &[Family] = &[
             SCALE.optional(),
             flag("expert_weights_norm", &["norm_topk_prob"]).optional(),
             SIGMOID,
-        ],
+        ]],
         blocks: &[
             ATTENTION,
             GATED,

@@ -43,13 +43,13 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Gemma2ForCausalLM"],
         types: &["gemma2"],
         architecture: "gemma2",
-        keys: &[
+        keys: &[&[
             number("attn_logit_softcapping", &["attn_logit_softcapping"]).optional(),
             FINAL_CAP,
             SCALE,
             WINDOW,
             PATTERN,
-        ],
+        ]],
         blocks: &[ATTENTION, GATED, SANDWICH_NORMS],
         activations: TANH,
         ..GEMMA
@@ -58,13 +58,13 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["VaultGemmaForCausalLM"],
         types: &["vaultgemma"],
         architecture: "vaultgemma",
-        keys: &[
+        keys: &[&[
             number("attn_logit_softcapping", &["attn_logit_softcapping"]).optional(),
             FINAL_CAP,
             SCALE,
             WINDOW,
             PATTERN,
-        ],
+        ]],
         blocks: &[ATTENTION, GATED, SANDWICH_NORMS],
         activations: TANH,
         ..GEMMA
@@ -73,12 +73,12 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"],
         types: &["gemma3_text"],
         architecture: "gemma3",
-        keys: &[
+        keys: &[&[
             FINAL_CAP,
             SCALE,
             WINDOW,
             derived("attention.sliding_window_pattern", gemma3_pattern),
-        ],
+        ]],
         blocks: &[ATTENTION, QK_NORMS, GATED, SANDWICH_NORMS],
         activations: TANH,
         ..GEMMA
@@ -87,13 +87,13 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Gemma3TextModel"],
         types: &[],
         architecture: "gemma-embedding",
-        keys: &[
+        keys: &[&[
             check(check_bidirectional),
             FINAL_CAP,
             SCALE,
             WINDOW,
             derived("attention.sliding_window_pattern", gemma3_pattern),
-        ],
+        ]],
         blocks: &[ATTENTION, QK_NORMS, GATED, SANDWICH_NORMS],
         activations: TANH,
         ..GEMMA
@@ -107,7 +107,7 @@ pub(super) const FAMILIES: &[Family] = &[
         ],
         types: &["gemma4_text", "gemma4_unified_text"],
         architecture: "gemma4",
-        keys: &[
+        keys: &[&[
             FINAL_CAP,
             WINDOW,
             PATTERN,
@@ -129,7 +129,7 @@ pub(super) const FAMILIES: &[Family] = &[
             derived("attention.head_count_kv", kv_heads),
             derived("rope.dimension_count", |config, _| some(full_head_dim(config)?)),
             size("rope.dimension_count_swa", &["head_dim"]),
-        ],
+        ]],
         globals: &[
             ENDS,
             &[

@@ -39,9 +39,12 @@ pub(super) const SWA: &[Key] = &[
     derived("rope.freq_base", base),
 ];
 
-/// Layers with attention alone, and whether they rotate.
-pub(super) const HYBRID: &[Key] =
-    &[check(check_attention), derived("rope.scaling.finetuned", rotates)];
+/// The width of the network of models without experts.
+pub(super) const DENSE_WIDTH: Key = size("feed_forward_length", &["shared_intermediate_size"]);
+/// Rejects layers with a recurrent state.
+pub(super) const ATTENTION_ALONE: Key = check(check_attention);
+/// Whether layers rotate.
+pub(super) const FINETUNED: Key = derived("rope.scaling.finetuned", rotates);
 
 /// The network of models without experts.
 pub(super) const SHARED_MLP: &[Rule] = &[
@@ -57,14 +60,14 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["GraniteForCausalLM"],
         types: &["granite"],
         architecture: "granite",
-        keys: GRANITE,
+        keys: &[GRANITE],
         ..LLAMA
     },
     Family {
         classes: &["HyperCLOVAXForCausalLM"],
         types: &["hyperclovax"],
         architecture: "hyperclovax",
-        keys: GRANITE,
+        keys: &[GRANITE],
         blocks: &[
             ATTENTION,
             GATED,
@@ -77,17 +80,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["GraniteMoeHybridForCausalLM"],
         types: &["granitemoehybrid"],
         architecture: "granite",
-        keys: &[
-            GRANITE[0],
-            GRANITE[1],
-            GRANITE[2],
-            GRANITE[3],
-            GRANITE[4],
-            GRANITE[5],
-            size("feed_forward_length", &["shared_intermediate_size"]),
-            HYBRID[0],
-            HYBRID[1],
-        ],
+        keys: &[GRANITE, &[DENSE_WIDTH, ATTENTION_ALONE, FINETUNED]],
         blocks: &[ATTENTION, PRE_NORMS, SHARED_MLP],
         ..LLAMA
     },
@@ -95,10 +88,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["GraniteSWAForCausalLM"],
         types: &["granite_swa"],
         architecture: "granite_swa",
-        keys: &[
-            GRANITE[0], GRANITE[1], GRANITE[2], GRANITE[3], GRANITE[4], GRANITE[5], SWA[0], SWA[1],
-            SWA[2], SWA[3],
-        ],
+        keys: &[GRANITE, SWA],
         blocks: &[ATTENTION, SINKS, GATED, PRE_NORMS],
         ..LLAMA
     },

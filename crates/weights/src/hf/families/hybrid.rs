@@ -68,7 +68,7 @@ const NEXT: Family = Family {
     classes: &["Qwen3NextForCausalLM"],
     types: &["qwen3_next"],
     architecture: "qwen3next",
-    keys: &[
+    keys: &[&[
         EXPERT_WIDTH,
         SHARED_WIDTH,
         CONV,
@@ -79,7 +79,7 @@ const NEXT: Family = Family {
         RECURRENT,
         INTERVAL,
         ROPE_DIMS,
-    ],
+    ]],
     globals: &[ENDS],
     blocks: &[ATTENTION, QK_NORMS, PRE_NORMS_BY_PLACE, GROUPED, EXPERTS, SHARED_EXPERT, GATED],
     minus_one: "norm.weight",
@@ -92,7 +92,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration"],
         types: &["qwen3_5_text"],
         architecture: "qwen35",
-        keys: &[CONV, STATE, GROUPS, RANK, INNER, RECURRENT, INTERVAL, ROPE_DIMS, SECTIONS],
+        keys: &[&[CONV, STATE, GROUPS, RANK, INNER, RECURRENT, INTERVAL, ROPE_DIMS, SECTIONS]],
         blocks: &[ATTENTION, QK_NORMS, PRE_NORMS_BY_PLACE, TILED, GATED],
         ..NEXT
     },
@@ -100,7 +100,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration"],
         types: &["qwen3_5_moe_text"],
         architecture: "qwen35moe",
-        keys: &[
+        keys: &[&[
             EXPERT_WIDTH,
             SHARED_WIDTH,
             CONV,
@@ -112,7 +112,7 @@ pub(super) const FAMILIES: &[Family] = &[
             INTERVAL,
             ROPE_DIMS,
             SECTIONS,
-        ],
+        ]],
         blocks: &[ATTENTION, QK_NORMS, PRE_NORMS_BY_PLACE, TILED, EXPERTS, SHARED_EXPERT],
         ..NEXT
     },

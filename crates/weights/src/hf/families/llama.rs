@@ -29,7 +29,7 @@ pub(super) const LLAMA: Family = Family {
     ],
     types: &["llama", "mistral", "ministral", "internlm3", "iquestcoder"],
     architecture: "llama",
-    keys: &[VOCAB, ROPE_DIMS, WINDOW, WINDOWED],
+    keys: &[&[VOCAB, ROPE_DIMS, WINDOW, WINDOWED]],
     globals: &[ENDS],
     blocks: &[ATTENTION, GATED, PRE_NORMS],
     // Idefics3 and SmolVLM have the second part
@@ -62,7 +62,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Mistral3ForConditionalGeneration", "Ministral3ForCausalLM"],
         types: &["ministral3"],
         architecture: "mistral3",
-        keys: &[
+        keys: &[&[
             VOCAB,
             ROPE_DIMS,
             WINDOW,
@@ -75,39 +75,39 @@ pub(super) const FAMILIES: &[Family] = &[
                 Scaling::Yarn(yarn) => Ok(yarn.temperature.map(|beta| Value::from(beta as f32))),
                 _ => Ok(None),
             }),
-        ],
+        ]],
         ..LLAMA
     },
     Family {
         classes: &["CwmForCausalLM"],
         types: &["cwm"],
-        keys: &[
+        keys: &[&[
             VOCAB,
             ROPE_DIMS,
             size("attention.sliding_window", &["sliding_window"]).optional(),
             derived("attention.sliding_window_pattern", cwm_pattern),
-        ],
+        ]],
         ..LLAMA
     },
     Family {
         classes: &["SmolLM3ForCausalLM"],
         types: &["smollm3"],
         architecture: "smollm3",
-        keys: &[VOCAB, ROPE_DIMS, WINDOW, WINDOWED, check(check_every_fourth_without_rope)],
+        keys: &[&[VOCAB, ROPE_DIMS, WINDOW, WINDOWED, check(check_every_fourth_without_rope)]],
         ..LLAMA
     },
     Family {
         classes: &["MiniCPMForCausalLM"],
         types: &["minicpm"],
         architecture: "minicpm",
-        keys: &[WHOLE_HEADS, MINICPM[0], MINICPM[1], MINICPM[2]],
+        keys: &[&[WHOLE_HEADS, MINICPM[0], MINICPM[1], MINICPM[2]]],
         ..LLAMA
     },
     Family {
         classes: &["InternLM2ForCausalLM"],
         types: &["internlm2"],
         architecture: "internlm2",
-        keys: &[WHOLE_HEADS],
+        keys: &[&[WHOLE_HEADS]],
         globals: &[&[
             keep("tok_embeddings", "token_embd"),
             keep("norm", "output_norm"),
@@ -128,7 +128,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["XverseForCausalLM"],
         types: &["xverse"],
         architecture: "xverse",
-        keys: &[WHOLE_HEADS, ROPE_DIMS],
+        keys: &[&[WHOLE_HEADS, ROPE_DIMS]],
         ..LLAMA
     },
     Family {
@@ -136,21 +136,21 @@ pub(super) const FAMILIES: &[Family] = &[
         types: &["orion"],
         architecture: "orion",
         // The norm is layer norm, whatever the key's name.
-        keys: &[WHOLE_HEADS, number("attention.layer_norm_epsilon", &["rms_norm_eps"])],
+        keys: &[&[WHOLE_HEADS, number("attention.layer_norm_epsilon", &["rms_norm_eps"])]],
         ..LLAMA
     },
     Family {
         classes: &["Qwen2ForCausalLM", "Qwen2Model"],
         types: &["qwen2"],
         architecture: "qwen2",
-        keys: &[WINDOW, WINDOWED],
+        keys: &[&[WINDOW, WINDOWED]],
         ..LLAMA
     },
     Family {
         classes: &["Qwen3ForCausalLM", "Qwen3Model", "Qwen3ForSequenceClassification"],
         types: &["qwen3"],
         architecture: "qwen3",
-        keys: &[WINDOW, WINDOWED, RANK],
+        keys: &[&[WINDOW, WINDOWED, RANK]],
         globals: &[ENDS, &[keep("score", "cls.output")]],
         blocks: &[ATTENTION, QK_NORMS, GATED, PRE_NORMS],
         ..LLAMA
@@ -159,14 +159,14 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration"],
         types: &["qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"],
         architecture: "qwen2vl",
-        keys: &[WINDOW, WINDOWED],
+        keys: &[&[WINDOW, WINDOWED]],
         ..LLAMA
     },
     Family {
         classes: &["Qwen3VLForConditionalGeneration"],
         types: &["qwen3_vl_text"],
         architecture: "qwen3vl",
-        keys: &[WINDOW, WINDOWED],
+        keys: &[&[WINDOW, WINDOWED]],
         blocks: &[ATTENTION, QK_NORMS, GATED, PRE_NORMS],
         ..LLAMA
     },
@@ -174,12 +174,12 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["OlmoForCausalLM"],
         types: &["olmo"],
         architecture: "olmo",
-        keys: &[
+        keys: &[&[
             VOCAB,
             ROPE_DIMS,
             derived("attention.layer_norm_epsilon", |_, _| Ok(Some(1e-5f32.into()))),
             number("attention.clamp_kqv", &["clip_qkv"]).optional(),
-        ],
+        ]],
         blocks: &[ATTENTION, GATED],
         ..LLAMA
     },
@@ -187,13 +187,13 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Olmo2ForCausalLM", "Olmo3ForCausalLM"],
         types: &["olmo2", "olmo3"],
         architecture: "olmo2",
-        keys: &[
+        keys: &[&[
             size("attention.sliding_window", &["sliding_window"]).optional(),
             derived("attention.sliding_window_pattern", |config, rope| {
                 let windowed = config.all.get("sliding_window").is_some();
                 if windowed { window_pattern_of_4(config, rope) } else { Ok(None) }
             }),
-        ],
+        ]],
         blocks: &[ATTENTION, QK_NORMS, GATED, POST_NORMS],
         ..LLAMA
     },
@@ -201,11 +201,11 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["ExaoneForCausalLM"],
         types: &["exaone"],
         architecture: "exaone",
-        keys: &[
+        keys: &[&[
             derived("rope.dimension_count", whole_heads),
             // The norm is RMS norm, whatever the key's name.
             number("attention.layer_norm_rms_epsilon", &["layer_norm_epsilon"]),
-        ],
+        ]],
         globals: &[&[
             keep("wte", "token_embd"),
             keep("ln_f", "output_norm"),
@@ -230,11 +230,11 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Exaone4ForCausalLM", "Exaone4_5_ForConditionalGeneration"],
         types: &["exaone4"],
         architecture: "exaone4",
-        keys: &[
+        keys: &[&[
             VOCAB,
             size("attention.sliding_window", &["sliding_window"]).optional(),
             derived("attention.sliding_window_pattern", exaone4_pattern),
-        ],
+        ]],
         blocks: &[ATTENTION, QK_NORMS, GATED, POST_NORMS],
         ..LLAMA
     },
@@ -242,7 +242,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Phi3ForCausalLM"],
         types: &["phi3"],
         architecture: "phi3",
-        keys: &[
+        keys: &[&[
             derived("rope.scaling.original_context_length", |config, rope| {
                 some(original_context(config, rope)?)
             }),
@@ -250,7 +250,7 @@ pub(super) const FAMILIES: &[Family] = &[
             derived("attention.sliding_window", |config, _| {
                 some(config.all.size(&["sliding_window"])?.unwrap_or(0))
             }),
-        ],
+        ]],
         blocks: &[
             &[
                 keep("self_attn.qkv_proj", "attn_qkv"),

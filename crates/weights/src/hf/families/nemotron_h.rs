@@ -95,7 +95,7 @@ const NEMOTRON_H: Family = Family {
     classes: &["NemotronHForCausalLM"],
     types: &["nemotron_h"],
     architecture: "nemotron_h",
-    keys: &[VOCAB, TAPS, STATE, GROUPS, HEADS, INNER, SHORTEST, KV_HEADS, WIDTHS, ACTIVATION],
+    keys: &[&[VOCAB, TAPS, STATE, GROUPS, HEADS, INNER, SHORTEST, KV_HEADS, WIDTHS, ACTIVATION]],
     globals: &[ENDS, NEMOTRON_ENDS],
     blocks: &[MIXERS, EXPERTS],
     prefixes: &["backbone.", "model.", ""],
@@ -107,7 +107,7 @@ pub(super) const FAMILIES: &[Family] = &[
     Family {
         layers: &["moe", "E"],
         architecture: "nemotron_h_moe",
-        keys: &[
+        keys: &[&[
             VOCAB,
             TAPS,
             STATE,
@@ -125,7 +125,7 @@ pub(super) const FAMILIES: &[Family] = &[
             fixed_size("expert_gating_func", 2),
             number("expert_weights_scale", &["routed_scaling_factor"]),
             NORMALISED,
-        ],
+        ]],
         ..NEMOTRON_H
     },
     NEMOTRON_H,

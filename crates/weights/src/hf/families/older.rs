@@ -14,10 +14,10 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["GPT2LMHeadModel"],
         types: &["gpt2"],
         architecture: "gpt2",
-        keys: &[
+        keys: &[&[
             size("context_length", &["n_ctx", "n_positions"]),
             derived("feed_forward_length", four_times_hidden),
-        ],
+        ]],
         globals: &[&[
             keep("wte", "token_embd"),
             keep("wpe", "position_embd"),
@@ -41,10 +41,10 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["GPTNeoXForCausalLM"],
         types: &["gpt_neox"],
         architecture: "gptneox",
-        keys: &[
+        keys: &[&[
             derived("rope.dimension_count", rope_dims),
             flag("use_parallel_residual", &["use_parallel_residual"]),
-        ],
+        ]],
         globals: &[&[
             keep("embed_in", "token_embd"),
             keep("final_layer_norm", "output_norm"),
@@ -67,11 +67,11 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["GPTJForCausalLM"],
         types: &["gptj"],
         architecture: "gptj",
-        keys: &[
+        keys: &[&[
             size("context_length", &["n_positions"]),
             derived("feed_forward_length", four_times_hidden),
             size("rope.dimension_count", &["rotary_dim"]),
-        ],
+        ]],
         globals: &[&[
             keep("wte", "token_embd"),
             keep("ln_f", "output_norm"),
@@ -95,10 +95,10 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["FalconForCausalLM", "RWForCausalLM"],
         types: &["falcon"],
         architecture: "falcon",
-        keys: &[
+        keys: &[&[
             derived("feed_forward_length", four_times_hidden),
             derived("attention.head_count_kv", checked_kv_heads),
-        ],
+        ]],
         globals: &[&[
             keep("word_embeddings", "token_embd"),
             keep("ln_f", "output_norm"),
@@ -122,11 +122,11 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["GPTBigCodeForCausalLM"],
         types: &["gpt_bigcode"],
         architecture: "starcoder",
-        keys: &[
+        keys: &[&[
             size("context_length", &["n_positions"]),
             derived("feed_forward_length", four_times_hidden),
             derived("attention.head_count_kv", one_kv_head),
-        ],
+        ]],
         globals: &[&[
             keep("wte", "token_embd"),
             keep("wpe", "position_embd"),
@@ -150,11 +150,11 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["BloomForCausalLM", "BloomModel"],
         types: &["bloom"],
         architecture: "bloom",
-        keys: &[
+        keys: &[&[
             size("context_length", &["seq_length"]),
             derived("feed_forward_length", four_times_hidden),
             derived("attention.head_count_kv", |config, _| some(config.heads)),
-        ],
+        ]],
         globals: &[&[
             keep("word_embeddings", "token_embd"),
             keep("word_embeddings_layernorm", "token_embd_norm"),
@@ -178,7 +178,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["MPTForCausalLM", "MptForCausalLM"],
         types: &["mpt"],
         architecture: "mpt",
-        keys: &[
+        keys: &[&[
             size("context_length", &["max_seq_len"]),
             derived("feed_forward_length", |config, rope| {
                 // the width is that of the tensors
@@ -186,7 +186,7 @@ pub(super) const FAMILIES: &[Family] = &[
                 four_times_hidden(config, rope)
             }),
             derived("attention.max_alibi_bias", mpt_attention),
-        ],
+        ]],
         globals: &[&[
             keep("wte", "token_embd"),
             keep("norm_f", "output_norm"),

@@ -41,13 +41,13 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["QWenLMHeadModel"],
         types: &["qwen"],
         architecture: "qwen",
-        keys: &[
+        keys: &[&[
             // attention changes with the length of the text beyond it
             size("context_length", &["seq_length"]),
             number("attention.layer_norm_rms_epsilon", &["layer_norm_epsilon"]),
             derived("rope.dimension_count", whole_heads),
             check(check_qwen),
-        ],
+        ]],
         blocks: &[GPT, &[keep("mlp.w1", "ffn_up"), keep("mlp.w2", "ffn_gate")]],
         ..GPT_LIKE
     },
@@ -55,11 +55,11 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["BaichuanForCausalLM", "BaiChuanForCausalLM"],
         types: &["baichuan"],
         architecture: "baichuan",
-        keys: &[
+        keys: &[&[
             size("context_length", &["model_max_length", "max_position_embeddings"]),
             ROPE_DIMS,
             check(check_baichuan),
-        ],
+        ]],
         blocks: &[&[parts("self_attn.W_pack.weight", "", qkv_rows)], ATTENTION, GATED, PRE_NORMS],
         ..LLAMA
     },
@@ -67,7 +67,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["DeepseekForCausalLM"],
         types: &["deepseek"],
         architecture: "deepseek",
-        keys: &[
+        keys: &[&[
             VOCAB,
             ROPE_DIMS,
             EXPERT_WIDTH,
@@ -75,7 +75,7 @@ pub(super) const FAMILIES: &[Family] = &[
             size("leading_dense_block_count", &["first_k_dense_replace"]),
             NORMALISED,
             check(check_softmax),
-        ],
+        ]],
         blocks: &[ATTENTION, GATED, PRE_NORMS, EXPERTS, SHARED_EXPERT],
         ..LLAMA
     },
@@ -83,12 +83,12 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["CodeShellForCausalLM"],
         types: &["codeshell"],
         architecture: "codeshell",
-        keys: &[
+        keys: &[&[
             derived("feed_forward_length", four_times_hidden),
             size("attention.head_count_kv", &["num_query_groups"]),
             derived("rope.dimension_count", whole_heads),
             check(check_codeshell),
-        ],
+        ]],
         activations: GELU,
         ..GPT_LIKE
     },
@@ -109,7 +109,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["DeciLMForCausalLM"],
         types: &["deci", "nemotron-nas"],
         architecture: "deci",
-        keys: &[
+        keys: &[&[
             VOCAB,
             ROPE_DIMS,
             derived("attention.head_count", |config, _| deci(config, |layer| layer.heads)),
@@ -117,7 +117,7 @@ pub(super) const FAMILIES: &[Family] = &[
             derived("feed_forward_length", |config, _| deci(config, |layer| layer.width)),
             derived("attention.key_length", head_dim),
             derived("attention.value_length", head_dim),
-        ],
+        ]],
         blocks: &[ATTENTION, &[keep("self_attn.linear_attn", "attn_output")], GATED, PRE_NORMS],
         ..LLAMA
     },
@@ -125,14 +125,14 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["JAISLMHeadModel"],
         types: &["jais"],
         architecture: "jais",
-        keys: &[
+        keys: &[&[
             size("context_length", &["n_positions"]),
             size("feed_forward_length", &["n_inner"]),
             derived("attention.max_alibi_bias", |_, _| Ok(Some(8.0f32.into()))),
             number("embedding_scale", &["mup_embeddings_scale", "embeddings_scale"]),
             LOGITS,
             check(check_jais),
-        ],
+        ]],
         blocks: &[&[
             keep("ln_1", "attn_norm"),
             parts("attn.c_attn", "attn_qkv", transposed_matrix),

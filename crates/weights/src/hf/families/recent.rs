@@ -42,7 +42,7 @@ const BAILINGMOE2: Family = Family {
     classes: &["BailingMoeV2ForCausalLM", "SarvamMoEForCausalLM"],
     types: &["sarvam_moe"],
     architecture: "bailingmoe2",
-    keys: &[
+    keys: &[&[
         VOCAB,
         derived("rope.dimension_count", half_rope_dims),
         EXPERT_WIDTH,
@@ -52,7 +52,7 @@ const BAILINGMOE2: Family = Family {
         SCALE,
         NORMALISED,
         SIGMOID,
-    ],
+    ]],
     globals: &[ENDS, EMBEDDINGS],
     blocks: &[LING, PRE_NORMS, GATED, EXPERTS, SHARED_EXPERT],
     ..LLAMA
@@ -64,7 +64,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["BailingMoeForCausalLM"],
         types: &[],
         architecture: "bailingmoe",
-        keys: &[
+        keys: &[&[
             VOCAB,
             ROPE_DIMS,
             EXPERT_WIDTH,
@@ -73,7 +73,7 @@ pub(super) const FAMILIES: &[Family] = &[
             derived("expert_weights_scale", |_, _| Ok(Some(1.0f32.into()))),
             NORMALISED,
             check(check_plain_head),
-        ],
+        ]],
         blocks: &[
             &[parts("attention.query_key_value.weight", "", qkv_rows)],
             LING,
@@ -88,7 +88,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["SeedOssForCausalLM"],
         types: &["seed_oss"],
         architecture: "seed_oss",
-        keys: &[WHOLE_HEADS],
+        keys: &[&[WHOLE_HEADS]],
         blocks: &[ATTENTION, GATED, PRE_NORMS_BY_PLACE],
         ..LLAMA
     },
@@ -104,14 +104,14 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Ernie4_5ForCausalLM", "Ernie4_5_ForCausalLM"],
         types: &["ernie4_5"],
         architecture: "ernie4_5",
-        keys: &[WHOLE_HEADS],
+        keys: &[&[WHOLE_HEADS]],
         ..LLAMA
     },
     Family {
         classes: &["Ernie4_5_MoeForCausalLM"],
         types: &["ernie4_5_moe"],
         architecture: "ernie4_5-moe",
-        keys: &[
+        keys: &[&[
             WHOLE_HEADS,
             size("expert_count", &["moe_num_experts", "num_experts"]),
             size("expert_used_count", &["moe_k", "num_experts_per_tok"]),
@@ -122,7 +122,7 @@ pub(super) const FAMILIES: &[Family] = &[
             size("interleave_moe_layer_step", &["moe_layer_interval"]).optional(),
             fixed_size("expert_gating_func", 1),
             check(check_last_experts),
-        ],
+        ]],
         blocks: &[
             ATTENTION,
             PRE_NORMS,
@@ -138,7 +138,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["HunYuanDenseV1ForCausalLM"],
         types: &["hunyuan_v1_dense"],
         architecture: "hunyuan-dense",
-        keys: &[WHOLE_HEADS],
+        keys: &[&[WHOLE_HEADS]],
         blocks: &[ATTENTION, LAYER_NORMS, GATED, PRE_NORMS],
         ..LLAMA
     },
@@ -146,14 +146,14 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["HunYuanMoEV1ForCausalLM"],
         types: &["hunyuan_v1_moe"],
         architecture: "hunyuan-moe",
-        keys: &[
+        keys: &[&[
             WHOLE_HEADS,
             derived("expert_count", |config, _| one_for_all(config, "num_experts")),
             derived("expert_used_count", |config, _| one_for_all(config, "moe_topk")),
             size("expert_feed_forward_length", &["intermediate_size"]),
             size("expert_shared_feed_forward_length", &["intermediate_size"]),
             fixed_size("expert_shared_count", 1),
-        ],
+        ]],
         blocks: &[
             ATTENTION,
             LAYER_NORMS,
@@ -172,7 +172,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["HYV3ForCausalLM"],
         types: &["hy_v3"],
         architecture: "hy_v3",
-        keys: &[
+        keys: &[&[
             WHOLE_HEADS,
             EXPERT_WIDTH,
             size("expert_shared_count", &["num_shared_experts"]).optional(),
@@ -180,7 +180,7 @@ pub(super) const FAMILIES: &[Family] = &[
             number("expert_weights_scale", &["router_scaling_factor"]),
             fixed_flag("expert_weights_norm", true),
             SIGMOID,
-        ],
+        ]],
         blocks: &[
             ATTENTION,
             QK_NORMS,
@@ -203,7 +203,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Dots1ForCausalLM"],
         types: &["dots1"],
         architecture: "dots1",
-        keys: &[
+        keys: &[&[
             WHOLE_HEADS,
             WINDOW,
             WINDOWED,
@@ -213,7 +213,7 @@ pub(super) const FAMILIES: &[Family] = &[
             SIGMOID,
             SCALE,
             NORMALISED,
-        ],
+        ]],
         blocks: &[ATTENTION, QK_NORMS, GATED, PRE_NORMS, SELECTION_BIAS, EXPERTS, SHARED_EXPERT],
         ..LLAMA
     },
@@ -221,11 +221,11 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["MiniMaxM2ForCausalLM"],
         types: &["minimax_m2"],
         architecture: "minimax-m2",
-        keys: &[
+        keys: &[&[
             derived("rope.dimension_count", rotary_dim),
             size("expert_feed_forward_length", &["intermediate_size"]),
             SIGMOID,
-        ],
+        ]],
         blocks: &[
             ATTENTION,
             QK_NORMS,
@@ -242,7 +242,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["ExaoneMoeForCausalLM", "ExaoneMoEForCausalLM"],
         types: &["exaone_moe"],
         architecture: "exaone-moe",
-        keys: &[
+        keys: &[&[
             WHOLE_HEADS,
             VOCAB,
             UNSCALED,
@@ -255,7 +255,7 @@ pub(super) const FAMILIES: &[Family] = &[
             SIGMOID,
             SCALE,
             NORMALISED,
-        ],
+        ]],
         blocks: &[
             ATTENTION,
             QK_NORMS,

@@ -1,7 +1,7 @@
 //! Layers with a state in place of keys and values, next to attention: LFM2 and Granite 4.
 
-use super::experts::{GRANITE_EXPERTS, GRANITE_MOE};
-use super::granite::{GRANITE, HYBRID, SHARED_MLP};
+use super::experts::{GRANITE_EXPERTS, SHARED_MLP_WIDTH};
+use super::granite::{DENSE_WIDTH, FINETUNED, GRANITE, SHARED_MLP};
 use super::llama::{LLAMA, VOCAB};
 use crate::hf::common_keys::{EXPERT_WIDTH, NORMALISED, WHOLE_HEADS, some};
 use crate::hf::config::Config;
@@ -46,17 +46,18 @@ const LFM2_EXPERTS: &[Rule] = &[
 ];
 const LFM2_ENDS: &[Rule] = &[keep("embedding_norm", "token_embd_norm")];
 
-/// Sizes of the selective scans of Granite 4.
+/// Sizes of selective scans, and the bounds of their steps.
 pub(super) const SCAN: &[Key] = &[
     size("ssm.conv_kernel", &["mamba_d_conv"]),
     size("ssm.state_size", &["mamba_d_state"]),
     size("ssm.group_count", &["mamba_n_groups"]),
     size("ssm.time_step_rank", &["mamba_n_heads"]),
-    derived("ssm.inner_size", expanded),
     derived("ssm.time_step_min", |config, _| bound(config, 0)),
     derived("ssm.time_step_max", |config, _| bound(config, 1)),
-    derived("attention.head_count_kv", kv_heads),
 ];
+/// The width of the scans of Granite 4, and the layers that have attention instead.
+const HYBRID: &[Key] =
+    &[derived("ssm.inner_size", expanded), derived("attention.head_count_kv", kv_heads)];
 
 /// Selective scans of Granite 4.
 pub(super) const MAMBA: &[Rule] = &[
@@ -77,24 +78,7 @@ const GRANITEHYBRID: Family = Family {
     types: &["granitemoehybrid"],
     layers: RECURRENT,
     architecture: "granitehybrid",
-    keys: &[
-        GRANITE[0],
-        GRANITE[1],
-        GRANITE[2],
-        GRANITE[3],
-        GRANITE[4],
-        GRANITE[5],
-        size("feed_forward_length", &["shared_intermediate_size"]),
-        HYBRID[1],
-        SCAN[0],
-        SCAN[1],
-        SCAN[2],
-        SCAN[3],
-        SCAN[4],
-        SCAN[5],
-        SCAN[6],
-        SCAN[7],
-    ],
+    keys: &[GRANITE, &[DENSE_WIDTH, FINETUNED], SCAN, HYBRID],
     blocks: &[ATTENTION, PRE_NORMS, MAMBA, SHARED_MLP],
     ..LLAMA
 };
@@ -102,24 +86,7 @@ const GRANITEHYBRID: Family = Family {
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         needs: "num_local_experts",
-        keys: &[
-            GRANITE_MOE[0],
-            GRANITE_MOE[1],
-            GRANITE_MOE[2],
-            GRANITE_MOE[3],
-            GRANITE_MOE[4],
-            GRANITE_MOE[5],
-            GRANITE_MOE[6],
-            HYBRID[1],
-            SCAN[0],
-            SCAN[1],
-            SCAN[2],
-            SCAN[3],
-            SCAN[4],
-            SCAN[5],
-            SCAN[6],
-            SCAN[7],
-        ],
+        keys: &[GRANITE, &[SHARED_MLP_WIDTH, FINETUNED], SCAN, HYBRID],
         blocks: &[ATTENTION, PRE_NORMS, MAMBA, GRANITE_EXPERTS],
         ..GRANITEHYBRID
     },
@@ -128,7 +95,13 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Lfm2ForCausalLM", "LFM2ForCausalLM"],
         types: &["lfm2"],
         architecture: "lfm2",
-        keys: &[VOCAB, WHOLE_HEADS, TAPS, KV_HEADS, derived("feed_forward_length", adjusted_width)],
+        keys: &[&[
+            VOCAB,
+            WHOLE_HEADS,
+            TAPS,
+            KV_HEADS,
+            derived("feed_forward_length", adjusted_width),
+        ]],
         globals: &[ENDS, LFM2_ENDS],
         blocks: &[LFM2],
         activations: &[],
@@ -138,7 +111,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Lfm2MoeForCausalLM"],
         types: &["lfm2_moe"],
         architecture: "lfm2moe",
-        keys: &[
+        keys: &[&[
             VOCAB,
             WHOLE_HEADS,
             TAPS,
@@ -148,7 +121,7 @@ pub(super) const FAMILIES: &[Family] = &[
             fixed_size("expert_gating_func", 2),
             number("expert_weights_scale", &["routed_scaling_factor"]),
             NORMALISED,
-        ],
+        ]],
         globals: &[ENDS, LFM2_ENDS],
         blocks: &[LFM2, LFM2_EXPERTS],
         activations: &[],

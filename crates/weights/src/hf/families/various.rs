@@ -15,11 +15,11 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["PhiForCausalLM"],
         types: &["phi"],
         architecture: "phi2",
-        keys: &[
+        keys: &[&[
             derived("feed_forward_length", four_times_hidden),
             derived("attention.head_count_kv", kv_heads),
             derived("rope.dimension_count", half_rope_dims),
-        ],
+        ]],
         globals: &[ENDS, &[keep("final_layernorm", "output_norm")]],
         blocks: &[
             ATTENTION,
@@ -37,7 +37,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Starcoder2ForCausalLM"],
         types: &["starcoder2"],
         architecture: "starcoder2",
-        keys: &[WINDOW, WINDOWED],
+        keys: &[&[WINDOW, WINDOWED]],
         globals: &[ENDS],
         blocks: &[
             ATTENTION,
@@ -51,7 +51,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["NemotronForCausalLM"],
         types: &["nemotron"],
         architecture: "nemotron",
-        keys: &[
+        keys: &[&[
             size("vocab_size", &["vocab_size"]),
             number("attention.layer_norm_epsilon", &["norm_eps", "layer_norm_eps"]),
             derived("rope.dimension_count", half_rope_dims),
@@ -62,7 +62,7 @@ pub(super) const FAMILIES: &[Family] = &[
                 }
                 _ => Ok(Some("none".into())),
             }),
-        ],
+        ]],
         globals: &[ENDS],
         blocks: &[ATTENTION, PRE_NORMS, PLAIN],
         minus_one: "norm.weight",
@@ -73,11 +73,11 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["StableLmForCausalLM", "StableLMEpochForCausalLM"],
         types: &["stablelm", "stablelm_epoch"],
         architecture: "stablelm",
-        keys: &[
+        keys: &[&[
             derived("rope.dimension_count", rope_dims),
             flag("use_parallel_residual", &["use_parallel_residual"]).optional(),
             number("attention.layer_norm_epsilon", &["layer_norm_eps", "norm_eps"]),
-        ],
+        ]],
         globals: &[ENDS],
         blocks: &[
             ATTENTION,
@@ -94,7 +94,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Jais2ForCausalLM"],
         types: &["jais2"],
         architecture: "jais2",
-        keys: &[derived("rope.dimension_count", whole_heads)],
+        keys: &[&[derived("rope.dimension_count", whole_heads)]],
         globals: &[ENDS],
         blocks: &[ATTENTION, PRE_NORMS, PLAIN],
         activations: &["relu2"],
@@ -104,7 +104,10 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["ApertusForCausalLM"],
         types: &["apertus"],
         architecture: "apertus",
-        keys: &[size("vocab_size", &["vocab_size"]), derived("rope.dimension_count", whole_heads)],
+        keys: &[&[
+            size("vocab_size", &["vocab_size"]),
+            derived("rope.dimension_count", whole_heads),
+        ]],
         globals: &[ENDS],
         blocks: &[
             ATTENTION,
@@ -127,10 +130,10 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["NanoChatForCausalLM"],
         types: &["nanochat"],
         architecture: "nanochat",
-        keys: &[
+        keys: &[&[
             derived("rope.dimension_count", whole_heads),
             number("final_logit_softcapping", &["final_logit_softcapping"]).optional(),
-        ],
+        ]],
         globals: &[ENDS],
         blocks: &[
             // pairs rotate backwards: the halves of a head change places
@@ -148,7 +151,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["GlmForCausalLM"],
         types: &["glm"],
         architecture: "chatglm",
-        keys: &[derived("rope.dimension_count", half_rope_dims)],
+        keys: &[&[derived("rope.dimension_count", half_rope_dims)]],
         globals: &[ENDS],
         blocks: &[
             ATTENTION,
@@ -161,7 +164,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["Glm4ForCausalLM"],
         types: &["glm4"],
         architecture: "glm4",
-        keys: &[derived("rope.dimension_count", half_rope_dims)],
+        keys: &[&[derived("rope.dimension_count", half_rope_dims)]],
         globals: &[ENDS],
         blocks: &[
             ATTENTION,
