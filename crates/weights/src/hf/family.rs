@@ -18,8 +18,8 @@ pub(super) struct Family {
     pub(super) layers: &'static [&'static str],
     /// Name in GGUF.
     pub(super) architecture: &'static str,
-    /// Groups of keys beyond [`COMMON`](super::common_keys::COMMON), or in place of them. A later key
-    /// replaces an earlier one of its name.
+    /// Groups of keys beyond [`COMMON`](super::common_keys::COMMON), or in place of them. A later
+    /// key replaces an earlier one of its name.
     pub(super) keys: &'static [&'static [Key]],
     /// Names outside of blocks.
     pub(super) globals: &'static [&'static [Rule]],
