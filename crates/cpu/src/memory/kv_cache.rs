@@ -5,7 +5,7 @@
 //! without a horizontal sum. Values are `[PAGE, value_dim]`: the weighted sum of a position's
 //! elements fills a register in the same manner.
 //!
-//! Block types are in [`kv_blocks`](super::kv_blocks). Heads that are not made of whole blocks are
+//! Block types are in [`kv_blocks`]. Heads that are not made of whole blocks are
 //! refused at load. On the built-in model, Q8_0 moves
 //! logits (of a standard deviation of 2.5) by 0.034 in the root mean square, f16 by 0.001, and
 //! activations in 8 bits by 0.064. Decode of Llama-3.2-1B Q4_0 at depth 4,096 is 3 to 7 % faster

@@ -384,7 +384,7 @@ pub(super) fn column(_: &Config, shape: &[usize]) -> Parts {
     Ok(vec![Part::of("", View::new(&[len, 1]))])
 }
 
-/// As [`column`], of the factors of inputs.
+/// As [`column()`], of the factors of inputs.
 pub(super) fn scan_skip(config: &Config, shape: &[usize]) -> Parts {
     let mut parts = column(config, shape)?;
     parts.iter_mut().for_each(|part| part.to = "ssm_d");
