@@ -21,6 +21,7 @@ DOCUMENTS = ["benches/README.md", "docs/cpu.md", "docs/gpu.md"]
 PLOT = ROOT / "docs/speed.svg"
 
 LLAMA_CPP = ["2026-11-22-avx2.json", "2026-11-22-avx2-late.json"]
+RECURRENT = [f"2026-11-29-{part}-avx2.json" for part in ("lfm2", "granite", "nemotron", "few-bits")]
 IK_LLAMA_CPP = ["2026-11-23-ik-avx2.json", "2026-11-23-ik-avx2-F16.json", "2026-11-23-ik-avx2-Q8_0.json"]
 PRODUCTS = "2026-11-22-matmul-avx2-late.txt"
 GPU = [
@@ -41,16 +42,20 @@ MODELS = {
     "qwen3-0.6b": "Qwen3-0.6B",
     "tinyllama-1.1b": "TinyLlama-1.1B",
     "llama-3.2-1b": "Llama-3.2-1B",
+    "lfm2-1.2b": "LFM2-1.2B",
+    "nemotron-h-4b": "Nemotron-H-4B",
+    "granite-4-h-tiny": "Granite-4-H-tiny",
+    "mistral-8-layers": "Mistral-7B, 8 of 32 layers,",
     "llama-3.1-8b": "Llama-3.1-8B",
     "qwen3-30b-a3b": "Qwen3-30B-A3B",
 }
-TYPES = ["Q4_0", "Q4_K_M", "Q8_0", "F16"]
+TYPES = ["q1_0", "Q4_0", "Q4_K_M", "Q8_0", "F16"]
 
 
 def title(model):
     """`Llama-3.2-1B Q4_0` for `llama-3.2-1b-Q4_0`."""
     shape, kind = model.rsplit("-", 1)
-    return f"{MODELS[shape]} {kind}"
+    return f"{MODELS[shape]} {kind.upper()}"
 
 
 def order(model):
@@ -213,6 +218,7 @@ def plot():
 
 TABLES = {
     "cpu-llama-cpp": lambda: comparison("llama.cpp", LLAMA_CPP),
+    "cpu-recurrent": lambda: comparison("llama.cpp", RECURRENT),
     "cpu-ik-llama-cpp": lambda: comparison("ik_llama.cpp", IK_LLAMA_CPP),
     "cpu-products": products,
     "gpu-decode": lambda: gpu_table(["tg128"]),

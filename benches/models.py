@@ -195,17 +195,17 @@ def random_data():
     return data
 
 
-def write(path, shape, kind, data=None, every=None, keys=(), kv_heads=None):
+def write(path, shape, kind, data=None, every=None, keys=(), kv_heads=None, ffn=None):
     """Write a model. `data(name, dims, kind)` gives a tensor's data, random ones if it is absent;
     `every` replaces the list of tensors, `keys` are more keys of the architecture, and `kv_heads`
-    has a number for each layer."""
+    and `ffn` have a number for each layer."""
     data = data or random_data()
     writer = gguf.GGUFWriter(path, shape.arch)
     writer.add_name(f"{path.stem}, random weights")
     writer.add_block_count(shape.layers)
     writer.add_context_length(shape.context)
     writer.add_embedding_length(shape.hidden)
-    writer.add_feed_forward_length(shape.ffn)
+    writer.add_feed_forward_length(ffn or shape.ffn)
     writer.add_head_count(shape.heads)
     writer.add_head_count_kv(kv_heads or shape.kv_heads)
     writer.add_key_length(shape.head_dim)

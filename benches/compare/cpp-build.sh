@@ -1,15 +1,16 @@
 #!/bin/bash
-# Build llama.cpp for this CPU, or ik_llama.cpp for AVX2 alone, and FOLDER/KIND-bench for `compare.py --program`. Or build
+# Build llama.cpp for this CPU or for AVX2 alone, or ik_llama.cpp for AVX2, and FOLDER/KIND-bench for `compare.py --program`. Or build
 # llama.cpp's towers for AVX2 or for CUDA, and FOLDER/mtmd-bench.
 #
 # usage: cpp-build.sh KIND SOURCES FOLDER
-#   KIND     native: llama.cpp; SOURCES is vendor/llama.cpp of the unpacked sdist of llama-cpp-python 0.3.36
+#   KIND     native, avx2: llama.cpp; SOURCES is vendor/llama.cpp of the unpacked sdist of llama-cpp-python 0.3.36
 #            mtmd-avx2, mtmd-cuda: the same sources
 #            ik: ik_llama.cpp; SOURCES is a checkout of https://github.com/ikawrakow/ik_llama.cpp
 # needs: CMake, a C++ compiler
 set -euo pipefail
 case "${1-} $#" in
     "native 3") flags=(-DGGML_NATIVE=ON -DLLAMA_CURL=OFF -DLLAMA_BUILD_TOOLS=OFF) define=() ;;
+    "avx2 3") flags=(-DGGML_NATIVE=OFF -DGGML_{AVX,AVX2,FMA,F16C}=ON -DLLAMA_CURL=OFF -DLLAMA_BUILD_TOOLS=OFF) define=() ;;
     "mtmd-avx2 3") flags=(-DGGML_NATIVE=OFF -DGGML_{AVX,AVX2,FMA,F16C}=ON) ;;
     "mtmd-cuda 3") flags=(-DGGML_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90) ;;
     "ik 3") flags=(-DGGML_NATIVE=OFF -DGGML_{AVX,AVX2,FMA,F16C}=ON -DGGML_IQK_FA_ALL_QUANTS=OFF) define=(-DIK_LLAMA) ;;
