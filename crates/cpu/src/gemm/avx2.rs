@@ -113,6 +113,22 @@ impl<const VNNI: bool> Vectors for Ymm<VNNI> {
         unsafe { _mm256_srav_epi32(a, _mm256_set1_epi32(bits as i32)) }
     }
 
+    /// Four copies of the byte with a lane's bits, each compared with its own bit.
+    #[inline(always)]
+    unsafe fn fifth_bits(bits: __m256i, first: u32) -> __m256i {
+        let byte = (first / 8) as i32;
+        let own = if first.is_multiple_of(8) { 0x0804_0201 } else { 0x8040_2010_u32 as i32 };
+        // SAFETY: as above; `first` is a multiple of 4.
+        unsafe {
+            let lanes = _mm_setr_epi32(0, 0x0404_0404, 0x0808_0808, 0x0c0c_0c0c);
+            let from =
+                _mm256_add_epi8(_mm256_broadcastsi128_si256(lanes), _mm256_set1_epi8(byte as i8));
+            let own = _mm256_set1_epi32(own);
+            let copies = _mm256_and_si256(_mm256_shuffle_epi8(bits, from), own);
+            _mm256_and_si256(_mm256_cmpeq_epi8(copies, own), _mm256_set1_epi8(16))
+        }
+    }
+
     #[inline(always)]
     unsafe fn to_f32(a: __m256i) -> __m256 {
         // SAFETY: as above.

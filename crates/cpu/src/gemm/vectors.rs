@@ -196,7 +196,7 @@ pub(super) trait Vectors: Register {
         }
     }
     /// Bits `first` to `first + 3` of each lane, each as the value 16 of a byte: what vector
-    /// `first / 4` of codes lacks if bit k is that of column k.
+    /// `first / 4` of codes lacks if bit k is that of column k. `first` is a multiple of 4.
     #[inline(always)]
     unsafe fn fifth_bits(bits: Self::I, first: u32) -> Self::I {
         // SAFETY: the caller's promise.

@@ -71,14 +71,9 @@ impl Format for Q1_0 {
         // SAFETY: the fields lie inside of the block, and there is room for a tile.
         unsafe {
             let bits = S::load4(block.at(offset_of!(BlockQ1_0, qs) + 4 * group));
-            let mut codes = [S::splat_i(0); 8];
-            for (i, code) in codes.iter_mut().enumerate() {
-                let four = S::and(S::shr(bits, 4 * i as u32), S::splat_i(0xf));
-                let pairs = S::and(S::or(four, S::shl(four, 14)), S::splat_i(0x0003_0003));
-                let ones = S::or(S::shl(pairs, 1), S::shl(pairs, 8));
-                *code = S::and(ones, S::splat_i(0x0202_0202));
+            for (i, code) in (*to).codes.iter_mut().enumerate() {
+                *code = S::shr(S::fifth_bits(bits, 4 * i as u32), 3);
             }
-            (*to).codes = ordered::<S>(codes);
             (*to).scale[0] = *d;
         }
     }
