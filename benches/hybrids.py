@@ -42,7 +42,7 @@ class Hybrid(NamedTuple):
 
 GRANITE = Scan(48, 3072, 128, 1, 4)
 NEMOTRON = Scan(112, 7168, 128, 8, 4)
-# M: a scan, -: a feed-forward network, *: attention (NVIDIA's configuration of Nemotron-H 4B)
+# M: a scan, -: a feed-forward network, *: attention (Nemotron-H 4B in the documents of Megatron Bridge)
 PATTERN = "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-"
 HYBRIDS = {
     "lfm2-1.2b": Hybrid(

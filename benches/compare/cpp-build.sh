@@ -1,6 +1,6 @@
 #!/bin/bash
-# Build llama.cpp for this CPU or for AVX2 alone, or ik_llama.cpp for AVX2, and FOLDER/KIND-bench for `compare.py --program`. Or build
-# llama.cpp's towers for AVX2 or for CUDA, and FOLDER/mtmd-bench.
+# Build llama.cpp for this CPU or for AVX2 alone, or ik_llama.cpp for AVX2 alone, and FOLDER/KIND-bench for
+# `compare.py --program`. Or build llama.cpp's towers for AVX2 or for CUDA, and FOLDER/mtmd-bench.
 #
 # usage: cpp-build.sh KIND SOURCES FOLDER
 #   KIND     native, avx2: llama.cpp; SOURCES is vendor/llama.cpp of the unpacked sdist of llama-cpp-python 0.3.36

@@ -100,7 +100,7 @@ pub(super) const FAMILIES: &[Family] = &[
         classes: &["MiniCPMForCausalLM"],
         types: &["minicpm"],
         architecture: "minicpm",
-        keys: &[&[WHOLE_HEADS, MINICPM[0], MINICPM[1], MINICPM[2]]],
+        keys: &[&[WHOLE_HEADS], MINICPM],
         ..LLAMA
     },
     Family {
